@@ -106,6 +106,17 @@ impl Object {
         self.raw(name, value)
     }
 
+    /// The fields of another one behind those of this.
+    pub(crate) fn and(mut self, other: Option<&Object>) -> Object {
+        let Some(other) = other.filter(|other| !other.body.is_empty()) else { return self };
+        if !self.body.is_empty() {
+            self.body.push(',');
+        }
+        self.body.push_str(&other.body);
+        self.lossy |= other.lossy;
+        self
+    }
+
     /// The object, with a newline.
     pub(crate) fn line(self) -> String {
         let mut line = self.value();

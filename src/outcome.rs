@@ -35,14 +35,20 @@ pub(crate) enum Failure {
 /// What there is to say, behind a pointer: a failure is handed up through many calls, most
 /// of which have none.
 #[derive(Debug)]
-#[expect(clippy::box_collection, reason = "what is behind the pointer may be large")]
-pub(crate) struct Message(Box<String>);
+pub(crate) struct Message(Box<Said>);
+
+#[derive(Debug)]
+struct Said {
+    text: String,
+    // Its facts, for programs.
+    evidence: Option<Object>,
+}
 
 impl Deref for Message {
     type Target = str;
 
     fn deref(&self) -> &str {
-        &self.0
+        &self.0.text
     }
 }
 
@@ -52,9 +58,9 @@ impl fmt::Display for Message {
     }
 }
 
-impl From<Message> for String {
-    fn from(message: Message) -> String {
-        *message.0
+impl From<String> for Message {
+    fn from(text: String) -> Message {
+        Message(Box::new(Said { text, evidence: None }))
     }
 }
 
@@ -62,34 +68,64 @@ impl From<Message> for String {
 pub(crate) struct Status {
     pub(crate) code: u8,
     pub(crate) kind: &'static str,
-    pub(crate) message: Option<String>,
+    pub(crate) message: Option<Message>,
 }
 
 impl Failure {
     #[cold]
     pub(crate) fn failed(message: String) -> Failure {
-        Failure::Failed(Message(Box::new(message)))
+        Failure::Failed(message.into())
     }
 
     #[cold]
     pub(crate) fn not_found(message: String) -> Failure {
-        Failure::NotFound(Message(Box::new(message)))
+        Failure::NotFound(message.into())
     }
 
     #[cold]
     pub(crate) fn timed_out(message: String) -> Failure {
-        Failure::TimedOut(Message(Box::new(message)))
+        Failure::TimedOut(message.into())
     }
 
     #[cold]
     pub(crate) fn bad_args(message: String) -> Failure {
-        Failure::BadArgs(Message(Box::new(message)))
+        Failure::BadArgs(message.into())
     }
 
     /// `message`: `None` where it has been said already.
     #[cold]
     pub(crate) fn status(code: u8, kind: &'static str, message: Option<String>) -> Failure {
+        Failure::Status(Box::new(Status { code, kind, message: message.map(Message::from) }))
+    }
+
+    /// The same in a caller's own codes.
+    pub(crate) fn into_status(self, code: u8, kind: &'static str) -> Failure {
+        let message = match self {
+            Failure::Failed(message)
+            | Failure::NotFound(message)
+            | Failure::TimedOut(message)
+            | Failure::BadArgs(message) => Some(message),
+            Failure::Status(status) => status.message,
+            Failure::Quiet | Failure::ReaderGone | Failure::HelpAsked => None,
+        };
         Failure::Status(Box::new(Status { code, kind, message }))
+    }
+
+    /// The same, with the facts that its message states as fields of `--json`.
+    pub(crate) fn with_evidence(mut self, evidence: Object) -> Failure {
+        if let Some(message) = self.message_mut() {
+            let known = message.0.evidence.take().unwrap_or_default();
+            message.0.evidence = Some(known.and(Some(&evidence)));
+        }
+        self
+    }
+
+    /// The same, with a message made of the one that it has.
+    pub(crate) fn reworded(mut self, reword: impl FnOnce(&str) -> String) -> Failure {
+        if let Some(message) = self.message_mut() {
+            message.0.text = reword(message);
+        }
+        self
     }
 
     /// The number that the process exits with.
@@ -116,7 +152,10 @@ impl Failure {
     }
 
     /// Several at once: what each has to say, and the exit code of the first.
-    pub(crate) fn all(failures: Vec<Failure>) -> Result<()> {
+    pub(crate) fn all(mut failures: Vec<Failure>) -> Result<()> {
+        if failures.len() == 1 {
+            return failures.pop().map_or(Ok(()), Err);
+        }
         let said: Vec<&str> = failures.iter().filter_map(Failure::message).collect();
         let said = said.join("; ");
         match failures.into_iter().next() {
@@ -130,36 +169,50 @@ impl Failure {
     }
 
     pub(crate) fn message(&self) -> Option<&str> {
+        Some(&self.said()?.0.text)
+    }
+
+    fn said(&self) -> Option<&Message> {
         match self {
             Failure::Failed(message)
             | Failure::NotFound(message)
             | Failure::TimedOut(message)
             | Failure::BadArgs(message) => Some(message),
-            Failure::Status(status) => status.message.as_deref(),
+            Failure::Status(status) => status.message.as_ref(),
+            Failure::Quiet | Failure::ReaderGone | Failure::HelpAsked => None,
+        }
+    }
+
+    fn message_mut(&mut self) -> Option<&mut Message> {
+        match self {
+            Failure::Failed(message)
+            | Failure::NotFound(message)
+            | Failure::TimedOut(message)
+            | Failure::BadArgs(message) => Some(message),
+            Failure::Status(status) => status.message.as_mut(),
             Failure::Quiet | Failure::ReaderGone | Failure::HelpAsked => None,
         }
     }
 
     /// The line (or, with `--json`, the object) for standard error.
     pub(crate) fn line(&self, who: &str, json: bool) -> Option<String> {
-        let message = self.message()?;
+        let message = self.said()?;
         if json {
             let object = Object::new()
                 .text("error", message)
                 .text("kind", self.kind())
                 .number("exit", self.code().into());
-            return Some(object.line());
+            return Some(object.and(message.0.evidence.as_ref()).line());
         }
         Some(format!("{who}: {}\n", text::escaped(message.as_bytes())))
     }
 
     /// The same, of a machine.
     pub(crate) fn on(self, machine: &impl fmt::Display) -> Failure {
-        let said = |message: Message| format!("{machine}: {}", &*message);
         match self {
-            Failure::Failed(message) => Failure::failed(said(message)),
-            Failure::NotFound(message) => Failure::not_found(said(message)),
-            Failure::TimedOut(message) => Failure::timed_out(said(message)),
+            Failure::Failed(_) | Failure::NotFound(_) | Failure::TimedOut(_) => {
+                self.reworded(|message| format!("{machine}: {message}"))
+            }
             other => other,
         }
     }

@@ -190,8 +190,7 @@ fn connect(state_dir: &StateDir, machine: &MachineName, patience: Duration) -> R
         command.arg(machine.as_str()).arg(state_dir.path().join(BRIDGES)).env_remove(SESSION_ENV);
         command
     });
-    let stream = stream
-        .map_err(|failure| Failure::status(255, "unreachable", failure.message().map(str::to_owned)))?;
+    let stream = stream.map_err(|failure| failure.into_status(255, "unreachable"))?;
     stream.set_nonblocking(true).trying(&what)?;
     Ok(stream)
 }

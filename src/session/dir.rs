@@ -17,6 +17,7 @@ use std::{
 
 use crate::{
     jail,
+    json::Object,
     numbers::{self, number},
     outcome::{Failure, Result, Trying},
     session::{
@@ -176,7 +177,8 @@ impl SessionDir {
             Ok(Some(code)) => format!("with exit code {code}"),
             _ => "with an unknown exit code".to_owned(),
         };
-        Failure::failed(format!("session '{}' has ended {code}{}", self.handle, self.what_ended_it()))
+        let message = format!("session '{}' has ended {code}{}", self.handle, self.what_ended_it());
+        Failure::failed(message).with_evidence(Notice::describe(self.notice().as_ref(), Object::new()))
     }
 
     /// The limit or the kill that ended it, as the rest of a sentence; empty if it ended by itself, or

@@ -135,9 +135,9 @@ fn wait_until_ready(scene: &mut Scene, deadline: Deadline, timeout: Duration) ->
         }
         if deadline.has_passed() {
             let works = if scene.shows() == Some(Shows::Works) { "it works" } else { "it takes no input" };
-            return Err(Failure::timed_out(format!(
-                "cannot submit the text to session '{handle}': {works}, and nothing was typed {}",
-                Diagnosis::gather(scene.session, timeout)
+            let diagnosis = Diagnosis::gather(scene.session, timeout);
+            return Err(diagnosis.timed_out(format!(
+                "cannot submit the text to session '{handle}': {works}, and nothing was typed {diagnosis}"
             )));
         }
         scene.wait(deadline)?;

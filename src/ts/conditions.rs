@@ -125,6 +125,3 @@ impl Met {
         self.condition == "fail"
     }
 }
-
-#[cfg(test)]
-mod tests {}

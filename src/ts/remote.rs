@@ -410,7 +410,8 @@ fn unprinted(verb: &str, failure: Failure) -> Failure {
     match failure {
         Failure::ReaderGone => failure,
         failure if verb == "run" => {
-            Failure::status(125, failure.kind(), failure.message().map(str::to_owned))
+            let kind = failure.kind();
+            failure.into_status(125, kind)
         }
         failure => failure,
     }
@@ -476,9 +477,7 @@ fn begin(
 fn outcome(verb: &str, end: End, nonsense: Option<Failure>) -> Result<()> {
     match (end, nonsense) {
         // For which `run` has a code of its own.
-        (End::Lost(Failure::TimedOut(message)), _) if verb == "run" => {
-            Err(Failure::status(124, "timeout", Some(message.into())))
-        }
+        (End::Lost(late @ Failure::TimedOut(_)), _) if verb == "run" => Err(late.into_status(124, "timeout")),
         (End::Lost(failure), _) | (_, Some(failure)) => Err(failure),
         (End::Exit(0), None) => Ok(()),
         (End::Exit(code), None) => Err(Failure::status(code, "failed", None)),

@@ -1,5 +1,7 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
+use serde_json::Value;
+
 use crate::support::{Scratch, run};
 
 /// A handle that no session has.
@@ -247,4 +249,41 @@ fn a_reader_that_has_gone_ends_us_as_sigpipe_would() {
     scratch.bash(&script).code(0).silent().stdout("1\r\n141\n");
     let script = "nbs-ts help > /dev/full";
     scratch.bash(script).code(1).complains("cannot write to standard output");
+}
+
+/// The facts that an error states, for programs, too.
+#[test]
+fn the_evidence_of_an_error_is_in_the_fields_of_its_object() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("sh -c 'echo begun; printf \"go on? \"; read x; exec sleep 100'");
+    let tell = |words: &[&str], code: i32| -> Value {
+        let ran = scratch.ts(words).code(code);
+        serde_json::from_str(&ran.err()).unwrap_or_else(|_| panic!("{ran:?}"))
+    };
+    let asks = tell(&["wait", "--json", "--timeout=1", "--pattern=never", &handle], 3);
+    assert_eq!((asks["kind"].as_str(), asks["exit"].as_i64()), (Some("timeout"), Some(3)), "{asks}");
+    let text = |object: &Value, name: &str| object[name].as_str().unwrap_or("-").to_owned();
+    assert_eq!(["terminal", "foreground"].map(|name| text(&asks, name)), ["line", "sh"], "{asks}");
+    assert_eq!(["last_line", "question"].map(|name| text(&asks, name)), ["go on?", "go on?"], "{asks}");
+    assert!(asks["elapsed_ms"].as_u64().is_some_and(|elapsed| elapsed >= 1000), "{asks}");
+    scratch.ts(&["send", &handle, "yes"]).code(0);
+    let sleeps = tell(&["wait-pattern", "--json", "--timeout=0.5", &handle, "never"], 3);
+    assert_eq!(["terminal", "foreground"].map(|name| text(&sleeps, name)), ["running", "sleep"], "{sleeps}");
+    assert!(sleeps["question"].is_null(), "{sleeps}");
+
+    let limited = scratch.ts(&["create", "--timeout=1", "cat"]).code(0).out();
+    let limited = limited.trim_end().to_owned();
+    let ended = tell(&["wait", "--json", "--pattern=never", &limited], 1);
+    assert_eq!(["ended_by", "signal"].map(|name| text(&ended, name)), ["timeout", "SIGTERM"], "{ended}");
+    assert_eq!(ended["timed_out"].as_bool(), Some(true), "{ended}");
+
+    let shell = scratch.create("bash");
+    let late = tell(&["run", "--json", "--timeout=0.5", &shell, "echo some; sleep 100"], 124);
+    assert_eq!(
+        (text(&late, "foreground"), text(&late, "last_line")),
+        ("sleep".into(), "some".into()),
+        "{late}"
+    );
+    let asked = tell(&["run", "--json", &shell, "read -p 'name: ' x"], 123);
+    assert_eq!(text(&asked, "question"), "name:", "{asked}");
 }

@@ -589,7 +589,7 @@ fn a_command_after_a_dropped_line_has_the_terminal_in_canonical_mode() {
         let scratch = Scratch::new();
         let handle = scratch.create(command);
         scratch.ts(&["send", "--no-enter", &handle, "half a line"]).code(0);
-        eventually("its echo", || scratch.ts(&["read", &handle]).out().contains("half a line"));
+        eventually("its echo", || scratch.ts(&["screen", &handle]).out().contains("half a line"));
         for _ in 0..2 {
             let modes = scratch.ts(&["run", &handle, "stty -a"]).code(0);
             for mode in [" isig", " icanon", " echo "] {

@@ -284,8 +284,8 @@ fn passed_over(session: &SessionDir, since: Range<u64>) -> Result<Option<Failure
 /// The same, and what may help.
 fn with_hint(session: &SessionDir, conditions: &Conditions, failure: Failure) -> Failure {
     match failure {
-        Failure::TimedOut(message) if !conditions.input && Diagnosis::now(session).is_asked_for_input() => {
-            Failure::timed_out(format!("{message}; try --input to end the answer there"))
+        Failure::TimedOut(_) if !conditions.input && Diagnosis::now(session).is_asked_for_input() => {
+            failure.reworded(|message| format!("{message}; try --input to end the answer there"))
         }
         other => other,
     }
@@ -312,7 +312,9 @@ fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration)
         (Some(met), _) => Ok(TerminalState::parse(&met.detail)),
         (None, WatchEnd::Ended(_)) => Err(session.ended()),
         (None, over) => Err(match watches[0].in_vain(&over, timeout) {
-            Failure::TimedOut(message) => Failure::timed_out(format!("{message}; the text was not typed")),
+            late @ Failure::TimedOut(_) => {
+                late.reworded(|message| format!("{message}; the text was not typed"))
+            }
             other => other,
         }),
     }

@@ -190,8 +190,11 @@ fn object(
 pub(super) fn of_run(failure: Failure) -> Failure {
     match failure {
         Failure::Status(_) | Failure::ReaderGone => failure,
-        Failure::TimedOut(message) => status(TIMED_OUT, "timeout", message.into()),
-        other => Failure::status(FAILED, other.kind(), other.message().map(str::to_owned)),
+        Failure::TimedOut(_) => failure.into_status(TIMED_OUT, "timeout"),
+        other => {
+            let kind = other.kind();
+            other.into_status(FAILED, kind)
+        }
     }
 }
 
@@ -482,11 +485,11 @@ impl<'a> Run<'a> {
         if self.wishes.deadline.has_passed() {
             return Err(too_late(self.session, self.wishes, "its shell does not read"));
         }
-        Err(Failure::failed(format!(
-            "cannot run a command in session '{}': its shell does not read {}",
-            self.session.handle(),
-            Diagnosis::gather(self.session, NEXT_PROMPT)
-        )))
+        let diagnosis = Diagnosis::gather(self.session, NEXT_PROMPT);
+        let handle = self.session.handle();
+        let message =
+            format!("cannot run a command in session '{handle}': its shell does not read {diagnosis}");
+        Err(Failure::failed(message).with_evidence(diagnosis.evidence()))
     }
 
     /// Until the shell has drawn what was typed; gives how far the log has come then.
@@ -693,18 +696,17 @@ impl<'a> Run<'a> {
                      {what}"
                 )))
             }
-            (Outcome::Lost(why), _) => Err(Failure::failed(format!(
-                "cannot finish the command in session '{handle}': {why}{}",
-                Diagnosis::and_last_line(self.session)
-            ))),
-            (_, Some(Cause::Timeout)) => Err(status(
-                TIMED_OUT,
-                "timeout",
-                format!(
-                    "cannot finish the command in session '{handle}': timed out {}{still}",
-                    self.diagnosis.as_ref().map(Diagnosis::to_string).unwrap_or_default()
-                ),
-            )),
+            (Outcome::Lost(why), _) => {
+                let message = format!("cannot finish the command in session '{handle}': {why}");
+                Err(Diagnosis::add_last_line(self.session, Failure::failed(message)))
+            }
+            (_, Some(Cause::Timeout)) => {
+                let diagnosis = self.diagnosis.take().unwrap_or_else(|| Diagnosis::now(self.session));
+                let message =
+                    format!("cannot finish the command in session '{handle}': timed out {diagnosis}{still}");
+                let failure = status(TIMED_OUT, "timeout", message);
+                Err(failure.with_evidence(diagnosis.evidence()))
+            }
             (_, Some(Cause::Signal)) => Err(status(
                 INTERRUPTED,
                 "interrupted",

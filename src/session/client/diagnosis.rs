@@ -3,11 +3,13 @@
 use std::{fmt, time::Duration};
 
 use crate::{
+    json::Object,
     numbers,
+    outcome::Failure,
     session::{
         OutputLog, SessionDir,
         client::{
-            RelayClient, TerminalState,
+            ForegroundProgram, RelayClient, TerminalState,
             input_history::InputHistory,
             snapshot::Parts,
             waiting::{HELD, Waits},
@@ -25,8 +27,11 @@ pub(crate) struct Diagnosis {
     // Why the relay does not tell, or has not written down what was printed.
     obstacle: Option<String>,
     last_line: Option<String>,
-    // The program that has the foreground, as a part of a sentence.
-    program: Option<String>,
+    // What it asks, if it waits.
+    question: Option<String>,
+    program: Option<ForegroundProgram>,
+    // Whether the message names that.
+    names_program: bool,
 }
 
 impl Diagnosis {
@@ -49,10 +54,20 @@ impl Diagnosis {
         text::last_line_shown(&seen)
     }
 
-    /// The same as the end of a message that has no more to say of the wait.
-    pub(crate) fn and_last_line(session: &SessionDir) -> String {
-        let line = Diagnosis::last_line(session, RelayClient::open(session).ok().flatten(), 0);
-        line.map(|line| format!("; last line: '{line}'")).unwrap_or_default()
+    /// Ends the message of a failure that has no more to say of the wait with the same.
+    pub(crate) fn add_last_line(session: &SessionDir, failure: Failure) -> Failure {
+        match Diagnosis::last_line(session, RelayClient::open(session).ok().flatten(), 0) {
+            None => failure,
+            Some(line) => {
+                let evidence = Object::new().text("last_line", &line);
+                failure.reworded(|message| format!("{message}; last line: '{line}'")).with_evidence(evidence)
+            }
+        }
+    }
+
+    /// The last line, as the end of a message.
+    pub(crate) fn and_last_line(&self) -> String {
+        self.last_line.as_ref().map(|line| format!("; last line: '{line}'")).unwrap_or_default()
     }
 
     /// The diagnosis where nobody has waited.
@@ -62,29 +77,48 @@ impl Diagnosis {
 
     /// Gathers what can be had; what cannot is left out.
     pub(crate) fn gather(session: &SessionDir, waited: Duration) -> Diagnosis {
-        Diagnosis::of_parts(session, Parts::INPUT.and(Parts::PROGRAM), 0, waited)
+        Diagnosis::from_place(session, 0, waited)
     }
 
-    /// The same, but for the program, where it is known from where in the log on there is output.
+    /// The same, where it is known from where in the log on there is output; its message does not
+    /// name the program.
     pub(crate) fn of_output(session: &SessionDir, start: u64, waited: Duration) -> Diagnosis {
-        Diagnosis::of_parts(session, Parts::INPUT, start, waited)
+        Diagnosis { names_program: false, ..Diagnosis::from_place(session, start, waited) }
     }
 
-    fn of_parts(session: &SessionDir, parts: Parts, start: u64, waited: Duration) -> Diagnosis {
+    fn from_place(session: &SessionDir, start: u64, waited: Duration) -> Diagnosis {
         let mut client = RelayClient::open(session).ok().flatten();
         let (mut doing, mut waits, mut obstacle, mut program) = (None, false, None, None);
-        match client.as_mut().map(|client| client.snapshot(parts)) {
+        let mut question = None;
+        match client.as_mut().map(|client| client.snapshot(Parts::INPUT.and(Parts::PROGRAM))) {
             Some(Ok(Some(now))) => {
                 waits = matches!(now.asks(session, HELD), Ok(Some(Waits::Now)));
                 (doing, obstacle) = (Some(now.doing), now.stall());
-                program = now.program.and_then(|program| program.named());
+                question = session.question(now.doing).ok().flatten().filter(|_| waits);
+                program = now.program;
             }
             // Nor would it answer another time.
             Some(Err(_)) => obstacle = client.take().map(|client| format!("its relay {}", client.reason())),
             _ => {}
         }
         let last_line = Diagnosis::last_line(session, client, start);
-        Diagnosis { waited, doing, waits, obstacle, last_line, program }
+        Diagnosis { waited, doing, waits, obstacle, last_line, question, program, names_program: true }
+    }
+
+    /// The failure of that wait, with this as its evidence.
+    pub(crate) fn timed_out(&self, message: String) -> Failure {
+        Failure::timed_out(message).with_evidence(self.evidence())
+    }
+
+    /// The same as fields.
+    pub(crate) fn evidence(&self) -> Object {
+        let bytes = |text: &'static str| text.as_bytes();
+        Object::new()
+            .bytes_or_null("terminal", self.doing.map(|doing| bytes(doing.word())))
+            .bytes_or_null("foreground", self.program.as_ref().map(|program| program.name.as_bytes()))
+            .bytes_or_null("last_line", self.last_line.as_ref().map(|line| line.as_bytes()))
+            .bytes_or_null("question", self.question.as_ref().map(|question| question.as_bytes()))
+            .number("elapsed_ms", i64::try_from(self.waited.as_millis()).unwrap_or(i64::MAX))
     }
 
     /// Does something other than a shell at its prompt wait for input, as far as all is there
@@ -109,7 +143,7 @@ impl fmt::Display for Diagnosis {
             None if self.obstacle.is_some() => {}
             None => formatter.write_str("; nothing was printed")?,
         }
-        match &self.program {
+        match self.program.as_ref().filter(|_| self.names_program).and_then(ForegroundProgram::named) {
             Some(program) => write!(formatter, "; {program}"),
             None => Ok(()),
         }

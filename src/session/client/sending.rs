@@ -93,11 +93,9 @@ pub(crate) fn incomplete(session: &SessionDir, typed: Typed, length: usize, time
     } else {
         "the program does not read; "
     };
-    Failure::timed_out(format!(
-        "cannot {what}: {why}{} of {length} bytes were typed {}",
-        typed.count,
-        Diagnosis::gather(session, timeout)
-    ))
+    let diagnosis = Diagnosis::gather(session, timeout);
+    diagnosis
+        .timed_out(format!("cannot {what}: {why}{} of {length} bytes were typed {diagnosis}", typed.count))
 }
 
 /// Why nothing is typed, where a text that is no secret would be taken for one.
@@ -141,10 +139,10 @@ pub(crate) fn type_secret(
     line.fill(0);
     match done? {
         true => Ok(()),
-        false => Err(Failure::timed_out(format!(
-            "cannot {what}: it did not reach a secret prompt {}",
-            Diagnosis::gather(session, timeout)
-        ))),
+        false => {
+            let diagnosis = Diagnosis::gather(session, timeout);
+            Err(diagnosis.timed_out(format!("cannot {what}: it did not reach a secret prompt {diagnosis}")))
+        }
     }
 }
 

@@ -54,16 +54,15 @@ impl<'a> Wait<'a> {
     /// What to say when it did not come to what was waited for.
     pub(crate) fn in_vain(&self, why: WaitEnd, what: &str) -> Failure {
         match why {
-            WaitEnd::Ended => Failure::failed(format!(
-                "cannot {what}: {}{}",
-                self.session.ended(),
-                Diagnosis::and_last_line(self.session)
-            )),
-            WaitEnd::TimedOut => Failure::timed_out(format!(
-                "cannot {what} in session '{}': timed out {}",
-                self.session.handle(),
-                Diagnosis::gather(self.session, self.timeout)
-            )),
+            WaitEnd::Ended => {
+                let ended = self.session.ended().reworded(|ended| format!("cannot {what}: {ended}"));
+                Diagnosis::add_last_line(self.session, Wait::cut_short(ended))
+            }
+            WaitEnd::TimedOut => {
+                let diagnosis = Diagnosis::gather(self.session, self.timeout);
+                let handle = self.session.handle();
+                diagnosis.timed_out(format!("cannot {what} in session '{handle}': timed out {diagnosis}"))
+            }
             WaitEnd::Untold(failure) => failure,
         }
     }

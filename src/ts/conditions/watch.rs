@@ -673,16 +673,16 @@ impl<'a> SessionWatch<'a> {
         let what = self.conditions.described() + &output::lost_in_words(self.lost);
         let handle = self.session.handle();
         match over {
-            WatchEnd::TimedOut => Failure::timed_out(format!(
-                "session '{handle}' did not {what}: timed out {}",
-                Diagnosis::gather(self.session, timeout)
-            )),
+            WatchEnd::TimedOut => {
+                let diagnosis = Diagnosis::gather(self.session, timeout);
+                diagnosis.timed_out(format!("session '{handle}' did not {what}: timed out {diagnosis}"))
+            }
             _ => match self.session.ended() {
-                Failure::Failed(reason) => Failure::failed(format!(
-                    "session '{handle}' did not {what}: {}{}",
-                    reason.replacen(&format!("session '{handle}'"), "it", 1),
-                    Diagnosis::and_last_line(self.session)
-                )),
+                ended @ Failure::Failed(_) => {
+                    let it = |reason: &str| reason.replacen(&format!("session '{handle}'"), "it", 1);
+                    let reword = |reason: &str| format!("session '{handle}' did not {what}: {}", it(reason));
+                    Diagnosis::add_last_line(self.session, ended.reworded(reword))
+                }
                 other => other,
             },
         }

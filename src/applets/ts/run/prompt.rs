@@ -32,7 +32,7 @@ pub(super) fn too_late(session: &SessionDir, wishes: RunOptions, why: &str) -> F
     let diagnosis = Diagnosis::gather(session, wishes.timeout.unwrap_or_default());
     let message =
         format!("cannot run a command in session '{}': timed out {diagnosis}; {why}", session.handle());
-    status(TIMED_OUT, "timeout", message)
+    status(TIMED_OUT, "timeout", message).with_evidence(diagnosis.evidence())
 }
 
 pub(super) fn never_begun(session: &SessionDir) -> Failure {
@@ -252,11 +252,13 @@ fn edits_unreported(session: &SessionDir, turn: &mut RelayClient, place: &Snapsh
 }
 
 fn busy(session: &SessionDir, doing: TerminalState, why: &str, fix: &str) -> Failure {
-    Failure::failed(format!(
-        "cannot run a command in session '{}': {why}; the terminal is at: {doing}{}{fix}",
-        session.handle(),
-        Diagnosis::and_last_line(session),
-    ))
+    let diagnosis = Diagnosis::now(session);
+    let handle = session.handle();
+    let message = format!(
+        "cannot run a command in session '{handle}': {why}; the terminal is at: {doing}{}{fix}",
+        diagnosis.and_last_line()
+    );
+    Failure::failed(message).with_evidence(diagnosis.evidence())
 }
 
 /// A program of this name has taken the place of the session's shell: what to say.

@@ -104,25 +104,27 @@ impl Run<'_> {
     /// What to say then.
     pub(super) fn asked(&mut self, waiting: &Snapshot) -> Result<Failure> {
         let handle = self.session.handle();
+        let diagnosis = Diagnosis::of_output(
+            self.session,
+            0,
+            self.trace.begun.map_or(Duration::ZERO, |begun| begun.elapsed()),
+        );
         let shown = match waiting.doing {
             TerminalState::Raw => match waiting::question(self.session, waiting.offset) {
                 Ok(Some(row)) => format!("; last line: '{}'", text::escaped(row.trim().as_bytes())),
                 _ => String::new(),
             },
-            _ => Diagnosis::and_last_line(self.session),
+            _ => diagnosis.and_last_line(),
         };
         let foreground = ForegroundAdvice::of(self.session, waiting);
         let program = foreground.named().map(|named| format!("; {named}")).unwrap_or_default();
-        Ok(status(
-            ASKS,
-            "input",
-            format!(
-                "the command in session '{handle}' waits for input; the terminal is at: {}{shown}{program}; \
-                 {}, then 'nbs-ts run --resume {handle}' to go on",
-                waiting.doing,
-                foreground.next_step(Blocked::Resumed)
-            ),
-        ))
+        let message = format!(
+            "the command in session '{handle}' waits for input; the terminal is at: {}{shown}{program}; {}, \
+             then 'nbs-ts run --resume {handle}' to go on",
+            waiting.doing,
+            foreground.next_step(Blocked::Resumed)
+        );
+        Ok(status(ASKS, "input", message).with_evidence(diagnosis.evidence()))
     }
 
     /// The command has been interrupted, and goes on: what to say of what it is now.
