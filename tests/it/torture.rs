@@ -619,8 +619,12 @@ fn a_disk_that_is_full_now_and_then_loses_nothing() {
         fs::create_dir(scratch.state()).unwrap();
         fs::set_permissions(scratch.state(), fs::Permissions::from_mode(0o700)).unwrap();
         let mounted = Mount::tmpfs(&scratch.state(), "size=400k");
-        let command = "stty -echo; seq -f L%.0f 0 59999; exit 7";
-        let handles: Vec<String> = (0..2).map(|_| scratch.create(command)).collect();
+        // Neither prints before both are there: a full disk has no room for another session.
+        let gate = scratch.path.join("gate");
+        run(Command::new("mkfifo").arg(&gate)).code(0);
+        let command = format!("stty -echo; : <'{}'; seq -f L%.0f 0 59999; exit 7", gate.display());
+        let handles: Vec<String> = (0..2).map(|_| scratch.create(&command)).collect();
+        let _opened = fs::File::options().read(true).write(true).open(&gate).unwrap();
         let mut size = 400;
         while size < 4_000 {
             let handle = random.choice(&handles).unwrap();
