@@ -18,6 +18,7 @@
 pub(crate) mod bootstrap;
 pub(crate) mod bridge;
 pub(crate) mod call;
+pub(crate) mod call_process;
 mod daemon;
 pub(crate) mod executable;
 pub(crate) mod far;

@@ -5,7 +5,6 @@
 
 pub(crate) mod agent_hooks;
 pub(crate) mod attach;
-pub(crate) mod call_process;
 pub(crate) mod conditions;
 pub(crate) mod create_options;
 pub(crate) mod frames;

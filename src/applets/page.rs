@@ -34,6 +34,7 @@ use crate::{
     call::CommandLine,
     cli,
     json::Object,
+    machine::call_process::default_on,
     outcome::{Result, Trying},
     page::{self, PageListener, Token},
     session::StateDir,
@@ -41,7 +42,7 @@ use crate::{
         child,
         signals::{SIGHUP, SIGINT, SIGTERM, Signals},
     },
-    ts::{call_process::default_on, remote},
+    ts::remote,
 };
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {

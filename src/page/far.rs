@@ -383,12 +383,13 @@ enum Kind {
 }
 
 /// The fields of a session besides its screen (`tile.rs`), except those that are checked one by one.
-const ABOUT: [(&str, Kind); 7] = [
+const ABOUT: [(&str, Kind); 8] = [
     ("command", Kind::Text),
     ("word", Kind::Text),
     ("terminal", Kind::Text),
     ("since", Kind::Number),
     ("question", Kind::Text),
+    ("question_id", Kind::Text),
     ("started", Kind::Number),
     ("title", Kind::Text),
 ];

@@ -498,7 +498,7 @@ const unsent = new Map();
 
 function type(what, text) {
 	const queue = unsent.get(focus), last = queue?.at(-1);
-	if (last?.what === what && what !== "line" && what !== "secret") last.text += (what === "keys" ? " " : "") + text;
+	if (last?.what === what && what !== "line" && what !== "secret" && what !== "answer") last.text += (what === "keys" ? " " : "") + text;
 	else if (queue) queue.push({ what, text });
 	else send(focus, [{ what, text }]);
 }
@@ -524,7 +524,10 @@ async function send(to, queue) {
 
 find("typing").addEventListener("submit", event => {
 	event.preventDefault();
-	type(line.type === "password" ? "secret" : "line", line.value);
+	const asked = sessions.get(focus)?.about?.question_id;
+	if (line.type === "password") type("secret", line.value);
+	else if (asked && line.value) type("answer", asked + "\n" + line.value);
+	else type("line", line.value);
 	line.value = "";
 	atEnd = true;
 });

@@ -30,6 +30,7 @@ use crate::{
         stream::{Entry, Stream, View},
         tile::Tile,
         versioned_screen::Numbers,
+        waiting_call::WaitingCall,
     },
     session::{Activity, ActivityView, StateDir},
     sorted::Set,
@@ -119,6 +120,8 @@ struct Server<'a> {
     machines: Vec<Machine>,
     keys: Numbers,
     connections: Vec<Connection>,
+    /// Lines that are being typed by calls.
+    calls: Vec<WaitingCall>,
     /// Are those here shown?
     is_here: bool,
     /// A page is open.
@@ -144,6 +147,7 @@ enum Event {
     /// An event of the tile with that index.
     News(usize),
     Typed(usize),
+    Called,
 }
 
 impl<'a> Server<'a> {
@@ -158,6 +162,7 @@ impl<'a> Server<'a> {
             machines: Vec::new(),
             keys: Numbers::default(),
             connections: Vec::new(),
+            calls: Vec::new(),
             is_here: true,
             is_watched: false,
             sessions: None,
@@ -199,6 +204,7 @@ impl<'a> Server<'a> {
                 poll_set.readable(typed, Event::Typed(index));
             }
         }
+        self.calls.iter().for_each(|call| call.watch(&mut poll_set, Event::Called));
         let events = poll_set.wait(deadline.min(self.next_look())).trying("serve the page")?;
         let mut connected = false;
         for event in events {
@@ -215,8 +221,10 @@ impl<'a> Server<'a> {
                 Event::Connection(index) => self.go_on(index),
                 Event::News(index) => self.tiles[index].receive_news(),
                 Event::Typed(index) => self.tiles[index].receive_typed(),
+                Event::Called => {}
             }
         }
+        self.drive_calls();
         self.watch_or_rest()?;
         self.drive_machines();
         self.take_news()?;
@@ -276,13 +284,29 @@ impl<'a> Server<'a> {
             machine.drive(&view, &mut self.keys, &mut self.numbers);
             done.extend(machine.done());
         }
-        for (number, what) in done {
-            if let Some(index) = self.connections.iter().position(|connection| connection.awaits(number)) {
-                let connection = &mut self.connections[index];
-                connection.answer(whole(what, connection.closes));
-                self.go_on(index);
-            }
+        done.into_iter().for_each(|(number, what)| self.respond(number, what));
+    }
+
+    /// Passes on what came of a request that had to wait.
+    fn respond(&mut self, number: u64, what: Done) {
+        if let Some(feed) = &mut self.feed {
+            feed.answer(number, what);
+        } else if let Some(index) = self.connections.iter().position(|connection| connection.awaits(number)) {
+            let connection = &mut self.connections[index];
+            connection.answer(whole(what, connection.closes));
+            self.go_on(index);
         }
+    }
+
+    /// Passes on what came of the lines that calls have typed.
+    fn drive_calls(&mut self) {
+        let mut done = Vec::new();
+        self.calls.retain_mut(|call| {
+            let told = call.drive();
+            done.extend(told.as_ref().map(|told| (call.number, Ok(told.clone()))));
+            told.is_none()
+        });
+        done.into_iter().for_each(|(number, what)| self.respond(number, what));
     }
 
     /// Does what another machine's page wants.
@@ -290,14 +314,15 @@ impl<'a> Server<'a> {
         let orders = self.feed.as_mut().map(PageFeed::receive).unwrap_or_default();
         for order in orders {
             let text = |name: &str| order[name].as_str().unwrap_or_default();
-            let done = order["ask"].as_u64().map(|number| {
-                let (handle, what, body) = (text("handle"), text("what"), text("body"));
-                (number, self.do_here(handle, what, body))
-            });
-            let Some(feed) = &mut self.feed else { return };
-            match done {
-                Some((number, done)) => feed.answer(number, done),
-                None => feed.stream.view = View::parse(&order),
+            if let Some(number) = order["ask"].as_u64() {
+                let done = self.do_here(number, text("handle"), text("what"), text("body"));
+                match done {
+                    Ok(Answer::Done(done)) => self.respond(number, Ok(done)),
+                    Ok(_) => {}
+                    Err(refusal) => self.respond(number, Err(refusal)),
+                }
+            } else if let Some(feed) = &mut self.feed {
+                feed.stream.view = View::parse(&order);
             }
         }
     }
@@ -466,7 +491,8 @@ impl<'a> Server<'a> {
                     machine.ask(number, there, what, text);
                     return Ok(Answer::Elsewhere(number));
                 }
-                self.do_here(handle, what, text).map(Answer::Done)
+                let number = self.keys.next();
+                self.do_here(number, handle, what, text)
             }
             (_, ["", "events"] | ["", "sessions", _, _]) => Err(NOT_ALLOWED),
             _ => Err(NOT_FOUND),
@@ -477,29 +503,50 @@ impl<'a> Server<'a> {
         self.tiles.iter_mut().find(|tile| tile.handle.as_str() == handle).ok_or(NOT_FOUND)
     }
 
-    /// Types something; or gives what has scrolled off.
-    fn do_here(&mut self, handle: &str, what: &str, text: &str) -> Done {
+    /// Types something, or gives what has scrolled off. What takes its time has this number.
+    fn do_here(
+        &mut self,
+        number: u64,
+        handle: &str,
+        what: &str,
+        text: &str,
+    ) -> std::result::Result<Answer, HttpError> {
         let state_dir = self.state_dir;
         let tile = self.tile(handle)?;
         if what == "scrollback" {
-            return tile.scrollback(state_dir, SCROLLBACK).map(Some).map_err(|_| NOT_FOUND);
+            return tile
+                .scrollback(state_dir, SCROLLBACK)
+                .map(|told| Answer::Done(Some(told)))
+                .map_err(|_| NOT_FOUND);
         }
         if !tile.is_alive() {
             return Err(GONE);
         }
         let body = text.as_bytes();
         match what {
+            // Just Enter is one key, to any program.
+            "line" if !text.is_empty() && tile.wants_task() => {
+                let call = WaitingCall::submit(number, &tile.handle, text);
+                self.calls.push(call.map_err(|_| UNAVAILABLE)?);
+                return Ok(Answer::Elsewhere(number));
+            }
             "line" => tile.type_text(state_dir, &[body, b"\r"].concat())?,
+            "answer" => {
+                let (id, text) = text.split_once('\n').ok_or(BAD)?;
+                let call = WaitingCall::answer(number, &tile.handle, id, text);
+                self.calls.push(call.map_err(|_| UNAVAILABLE)?);
+                return Ok(Answer::Elsewhere(number));
+            }
             "text" => tile.type_text(state_dir, body)?,
             "paste" => tile.paste(state_dir, text)?,
             "keys" => tile.press(state_dir, text)?,
             "secret" => {
                 let typed = tile.type_secret(state_dir, body)?;
-                return Ok(Some(Object::new().truth("typed", typed).line()));
+                return Ok(Answer::Done(Some(Object::new().truth("typed", typed).line())));
             }
             _ => return Err(NOT_FOUND),
         }
-        Ok(None)
+        Ok(Answer::Done(None))
     }
 
     fn open_page(&mut self, request: &HttpRequest) -> std::result::Result<Answer, HttpError> {

@@ -19,7 +19,7 @@ use crate::{
         versioned_screen::{self, Numbers},
     },
     session::{
-        Activity, ActivityView, Handle, ListEntry, ScreenCache, SessionDir, StateDir, Target,
+        Activity, ActivityView, Handle, ListEntry, ScreenCache, SessionDir, StateDir, Target, Wanted,
         client::{RelayClient, ReportedState, WaitOutcome, sending},
     },
     sys::{clock::unix_seconds, deadline::Deadline},
@@ -251,6 +251,11 @@ impl Tile {
         }
     }
 
+    /// Is a line that a person types a task for its program?
+    pub(crate) fn wants_task(&self) -> bool {
+        self.overview.wanted() == Wanted::Task
+    }
+
     /// Computes its state besides the screen.
     pub(crate) fn describe(&mut self, numbers: &mut Numbers) {
         let ListEntry { name, command, started, alive, .. } = &self.overview.glance;
@@ -259,6 +264,7 @@ impl Tile {
         if let Some(cache) = &self.screen {
             self.title = cache.screen.title().map(str::to_owned);
         }
+        let question_id = overview.question_id().filter(|_| !overview.choices.is_empty());
         let about = Object::new()
             .bytes_or_null("name", name.as_ref().map(|name| name.as_str().as_bytes()))
             .text("command", &shortened(command))
@@ -271,6 +277,7 @@ impl Tile {
                 "question",
                 overview.question.as_ref().or(said.as_ref()).map(|line| line.as_bytes()),
             )
+            .bytes_or_null("question_id", question_id.as_deref().map(str::as_bytes))
             .seconds_or_null("started", started.map(unix_seconds))
             .bytes_or_null("title", self.title.as_deref().map(str::as_bytes))
             .json("receipt", self.receipt.as_deref().unwrap_or("null"))

@@ -33,6 +33,19 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// How many relays are asked at a time: each takes a descriptor.
 const BATCH: usize = 200;
 
+/// What a program wants that reads a line which a person types.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// A line that is not shown.
+    Secret,
+    /// The answer to a question. If there are choices, this is the question's identity.
+    Answer(Option<String>),
+    /// A task.
+    Task,
+    /// The line as it is.
+    Line,
+}
+
 pub(crate) struct ActivityView {
     pub(crate) glance: ListEntry,
     /// The one that it is on; `None`: here.
@@ -377,6 +390,20 @@ impl ActivityView {
         // FNV-1a (draft-eastlake-fnv).
         let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
         Some(format!("{:08x}", bytes.fold(0x811c_9dc5, mix)))
+    }
+
+    /// What a line that a person types now is to its program.
+    pub(crate) fn wanted(&self) -> Wanted {
+        match self.activity {
+            _ if self.doing == Some(TerminalState::Secret) => Wanted::Secret,
+            // A person types it as the program reads it.
+            _ if matches!(self.doing, Some(TerminalState::Line | TerminalState::Prompt)) => Wanted::Line,
+            Some(Activity::Waiting) => {
+                Wanted::Answer(self.question_id().filter(|_| !self.choices.is_empty()))
+            }
+            Some(Activity::Idle | Activity::Done | Activity::Failed) => Wanted::Task,
+            _ => Wanted::Line,
+        }
     }
 
     pub(crate) fn terminal(&self) -> Option<&'static [u8]> {

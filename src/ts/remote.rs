@@ -24,6 +24,7 @@ use crate::{
     machine::{
         WORKER,
         call::{self as calls, Came, End, RemoteCall},
+        call_process::{CallProcess, default_on},
         name::{self, MachineName},
     },
     outcome::{Failure, Result, Trying},
@@ -35,9 +36,7 @@ use crate::{
         signals::{self, Signals},
     },
     ts::{
-        attach,
-        call_process::{CallProcess, default_on},
-        listing, output,
+        attach, listing, output,
         remote::printer::{Printer, voice},
         secret,
     },

@@ -19,26 +19,26 @@ use crate::{
     feed::{Feed, FeedEvent, FeedNews},
     machine::{
         call::{self, Came},
+        call_process::CallProcess,
         far_lines::keep_last,
         name::MachineName,
     },
     outcome::{Failure, Result, Trying},
     session::{
         ActivityView, Address, Handle, OutputLog, SESSION_ENV, ScreenCache, SessionDir, StateDir, Target,
-        VIEWER,
+        VIEWER, Wanted,
         client::{RelayClient, WaitOutcome},
     },
     sys::{child, deadline::Deadline, poll::PollSet, term},
     terminal::{screen::Screen, text},
     ts::{
         attach::{self, BY_TOP, PersonEvent, PersonSignals, PersonTerminal, read_keys},
-        call_process::CallProcess,
         listing::Columns,
     },
 };
 use drawing::{Layout, Shown, TopFrame};
 use keys::Keys;
-use model::{Act, Model, Wanted};
+use model::{Act, Model};
 
 /// How long after an escape that is a key by itself nothing else comes.
 const KEY_TIMEOUT: Duration = Duration::from_millis(50);

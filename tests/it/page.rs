@@ -28,7 +28,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    fn start(scratch: &Scratch) -> Page {
+    pub(crate) fn start(scratch: &Scratch) -> Page {
         Page::start_with(scratch, &[])
     }
 
@@ -81,11 +81,11 @@ impl Page {
         (status, answer)
     }
 
-    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         self.say(self.request(method, path, body))
     }
 
-    fn type_in(&self, handle: &str, what: &str, text: &str) {
+    pub(crate) fn type_in(&self, handle: &str, what: &str, text: &str) {
         let (status, answer) = self.ask("POST", &format!("/sessions/{handle}/{what}"), text);
         assert_eq!(status, 204, "{answer}");
     }

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use crate::page::Page;
 use crate::support::{Ran, Scratch, eventually, executable, links, run};
 
 /// A program that behaves as coding agents do, as far as the words behind it say so: `slow=S` seconds
@@ -263,6 +264,28 @@ fn a_question_is_answered_by_the_keys_that_the_program_wants() {
         agent.answer("yes").code(1).complains("it does not ask a question");
         assert_eq!(agent.taken().len(), 10);
     }
+}
+
+#[test]
+fn the_page_gives_tasks_and_answers_as_the_program_takes_them() {
+    let agent = Agent::start("deaf=1 asks=digit");
+    let page = Page::start(&agent.scratch);
+    let mut events = page.open("");
+    events.until_about(&agent.handle, |about| about["activity"] == "idle");
+    page.type_in(&agent.handle, "line", "one");
+    assert_eq!(agent.taken(), ["\"one\""]);
+    let about = events.until_about(&agent.handle, |about| about["question_id"].is_string());
+    let id = about["question_id"].as_str().unwrap();
+    let path = format!("/sessions/{}/answer", agent.handle);
+    for (text, why) in [
+        (format!("{id}\nmaybe"), "'maybe' is not a choice"),
+        ("00000000\n2".to_owned(), "it asks something else"),
+    ] {
+        let (status, told) = page.ask("POST", &path, &text);
+        assert!(status == 200 && told.contains(why), "{told}");
+    }
+    page.type_in(&agent.handle, "answer", &format!("{id}\n2"));
+    assert_eq!(agent.taken().last().unwrap(), "{\"answer\": \"Yes, always\"}");
 }
 
 #[test]

@@ -31,11 +31,11 @@ use crate::{
     applets::ts::list,
     call::CommandLine,
     cli,
+    machine::call_process::default_on,
     outcome::{Failure, Result, Trying},
     session::StateDir,
     sys::child,
     ts::{
-        call_process::default_on,
         remote,
         top::{self, Scope},
     },

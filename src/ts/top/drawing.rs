@@ -3,10 +3,10 @@
 //! Pure.
 
 use crate::{
-    session::{Activity, ActivityView, Address},
+    session::{Activity, ActivityView, Address, Wanted},
     terminal::{cells, screen::Screen},
     ts::listing::Columns,
-    ts::top::model::{Mode, Model, Wanted},
+    ts::top::model::{Mode, Model},
 };
 
 /// The content of a terminal.

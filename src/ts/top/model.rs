@@ -1,7 +1,7 @@
 //! The state of `top`, and its reaction to keys. Pure: the caller performs the actions.
 
 use crate::{
-    session::{Activity, ActivityView, Address},
+    session::{Activity, ActivityView, Address, Wanted},
     sorted::{Map, Set},
     ts::listing,
     ts::top::keys::Key,
@@ -18,34 +18,6 @@ pub(crate) enum Mode {
     Answer { address: Address, text: String, wanted: Wanted },
     /// It is asked whether that session is to be ended, or removed.
     End { address: Address },
-}
-
-/// What a session is to be given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// What nobody is to see.
-    Secret,
-    /// The answer to a question, which is known by this if there are choices.
-    Answer(Option<String>),
-    /// What is to be done next.
-    Task,
-    /// A line as it is.
-    Line,
-}
-
-impl Wanted {
-    fn by(overview: &ActivityView) -> Wanted {
-        match overview.activity {
-            _ if overview.terminal() == Some(b"secret") => Wanted::Secret,
-            // A person types it as the program reads it.
-            _ if overview.terminal() == Some(b"line") => Wanted::Line,
-            Some(Activity::Waiting) => {
-                Wanted::Answer(overview.question_id().filter(|_| !overview.choices.is_empty()))
-            }
-            Some(Activity::Idle | Activity::Done | Activity::Failed) => Wanted::Task,
-            _ => Wanted::Line,
-        }
-    }
 }
 
 /// What is to be done.
@@ -265,7 +237,7 @@ impl Model {
                 let address = |overview: &ActivityView| Mode::Answer {
                     address: overview.address(),
                     text: String::new(),
-                    wanted: Wanted::by(overview),
+                    wanted: overview.wanted(),
                 };
                 let mut mode = None;
                 self.of_live(|overview| {
