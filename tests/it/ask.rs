@@ -551,3 +551,23 @@ fn a_paste_is_one_text() {
         .stdout("1\n2\n")
         .silent();
 }
+
+/// A typed line that fills its rows to the last column goes on in no other row.
+#[test]
+fn a_question_after_a_line_of_exactly_the_width_is_only_the_question() {
+    let scratch = Scratch::new();
+    for shell in ["bash", "zsh", "dash", "mksh"] {
+        let handle = scratch.create(shell);
+        for longer in [0, 1, 2] {
+            scratch.ts(&["run", &handle, "true"]).code(0);
+            let prompt = scratch.ts(&["screen", &handle]).out();
+            let prompt = prompt.trim_end().lines().last().unwrap().chars().count() + 1;
+            let command = "printf 'sure? '; read x; : ";
+            let rest = "a".repeat(79 + longer - prompt - command.len());
+            let ran = scratch.ts(&["run", "--json", &handle, &format!("{command}{rest}")]).code(123);
+            assert_eq!(ran.field("question"), "\"sure?\"", "{shell} {longer}: {}", ran.out());
+            scratch.ts(&["send", &handle, "yes"]).code(0);
+            scratch.ts(&["run", "--resume", &handle]).code(0);
+        }
+    }
+}

@@ -7,7 +7,7 @@ use crate::{
     numbers,
     outcome::Failure,
     session::{
-        OutputLog, SessionDir,
+        Activity, OutputLog, SessionDir,
         client::{
             ForegroundProgram, RelayClient, TerminalState,
             input_history::InputHistory,
@@ -90,9 +90,11 @@ impl Diagnosis {
         let mut client = RelayClient::open(session).ok().flatten();
         let (mut doing, mut waits, mut obstacle, mut program) = (None, false, None, None);
         let mut question = None;
-        match client.as_mut().map(|client| client.snapshot(Parts::INPUT.and(Parts::PROGRAM))) {
+        match client.as_mut().map(|client| client.snapshot(Parts::ACTIVITY.and(Parts::PROGRAM))) {
             Some(Ok(Some(now))) => {
-                waits = matches!(now.asks(session, HELD), Ok(Some(Waits::Now)));
+                // Some programs that wait are busy for a moment, again and again.
+                waits = now.activity == Some(Activity::Waiting)
+                    || matches!(now.asks(session, HELD), Ok(Some(Waits::Now)));
                 (doing, obstacle) = (Some(now.doing), now.stall());
                 question = session.question(now.doing).ok().flatten().filter(|_| waits);
                 program = now.program;

@@ -328,6 +328,10 @@ impl Screen {
                         self.clipboard = parse_base64(data.as_bytes()).filter(|data| !data.is_empty());
                     }
                 }
+                // A command's output begins, so it is no rest of a row that was typed to its very end.
+                133 if text.starts_with('C') && self.cursor.after() == 0 && self.cursor.row > 0 => {
+                    self.grid.rows[self.cursor.row - 1].wrapped = false;
+                }
                 4 | 5 | 10..=19 | 104 | 105 | 110..=119 => self.palette.command(number, text),
                 _ => {}
             }
