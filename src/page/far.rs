@@ -550,7 +550,7 @@ mod tests {
             format!("{{{named},{more}}}")
         };
         let there = |more: &str| whole(more).replace("box:", "");
-        let rest = "\"word\":\"idle\",\"terminal\":\"line\",\"since\":1.5,\"question\":null,\"started\":1,\"title\":\"<b>\"";
+        let rest = "\"word\":\"idle\",\"terminal\":\"line\",\"since\":1.5,\"question\":null,\"question_id\":null,\"started\":1,\"title\":\"<b>\"";
         let receipt = "\"exit_code\":-1,\"timed_out\":true,\"signal\":null,\"ended_by\":\"kill\",\"started\":1,\
                        \"ended\":2,\"duration_ms\":3,\"output_bytes\":4,\"drained\":false";
         // Nothing is known of it yet.
