@@ -29,6 +29,8 @@ pub(crate) mod name;
 mod near_end;
 pub(crate) mod outbox;
 mod silence;
+pub(crate) mod streams;
+pub(crate) mod supervisor;
 
 use std::{env, ffi::OsStr, io, os::unix::ffi::OsStrExt};
 
@@ -92,6 +94,14 @@ pub(crate) fn waits<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> bool {
 
 /// The name in place of a command of `nbs-ts` in a call of `nbs-spawn-worker`.
 pub(crate) const WORKER: &str = "spawn-worker";
+
+/// The word in place of a command of `nbs-ts` that runs a program; what it is follows.
+pub(crate) const EXEC: &[u8] = b"exec";
+
+/// Does a call run a program?
+pub(crate) fn is_exec(words: &[Vec<u8>]) -> bool {
+    words.first().is_some_and(|word| word == EXEC)
+}
 
 /// The call by which a page receives the sessions there.
 pub(crate) const PAGE: &[u8] = b"page";

@@ -23,6 +23,7 @@ pub(crate) mod random;
 pub(crate) mod siblings;
 pub(crate) mod signals;
 pub(crate) mod socket;
+pub(crate) mod stdio;
 pub(crate) mod syncer;
 pub(crate) mod term;
 pub(crate) mod watch;

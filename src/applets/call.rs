@@ -3,7 +3,8 @@
 //! An internal role. `nbs-mcp` or `nbs-far`, whose process ID is PARENT, starts
 //! `nbs-call PARENT pipes|terminal COMMAND...`. It executes a command of `nbs-ts`, or
 //! `nbs-spawn-worker` if COMMAND is `spawn-worker`. If COMMAND is `page`, it sends the sessions to a
-//! page. With `terminal`, its standard input is the terminal that it runs on. A call that waits is
+//! page. If it is `exec`, it runs a program, and ends all that the program has started when the
+//! program or PARENT has ended. With `terminal`, its standard input is the terminal that it runs on. A call that waits is
 //! of no use without its parent, and ends with it; the session that it waits for goes on. The other
 //! calls are brief, and end by themselves.
 
@@ -12,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::{
     applets,
     cli::{self, Args},
-    machine,
+    machine::{self, supervisor},
     outcome::{Result, Trying},
     page,
     session::StateDir,
@@ -31,6 +32,11 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     if how == "terminal" {
         pty::adopt_stdin_as_terminal().trying("take the terminal")?;
+    }
+    if let [exec, what @ ..] = words
+        && exec.as_bytes() == machine::EXEC
+    {
+        return supervisor::run(parent, what);
     }
     if machine::waits(words.iter().map(|word| word.as_bytes())) {
         child::die_with_parent(parent).trying("end with the parent process")?;

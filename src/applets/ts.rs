@@ -24,6 +24,7 @@ mod doctor;
 mod ensure;
 mod eof;
 mod events;
+mod exec;
 mod exit_code;
 mod find;
 mod gc;
@@ -62,7 +63,7 @@ use crate::{
 include!(concat!(env!("OUT_DIR"), "/verbs.rs"));
 
 /// The tasks of the overview, each with its commands.
-const TASKS: [(&str, &[&str]); 6] = [
+const TASKS: [(&str, &[&str]); 7] = [
     ("Start", &["create", "ensure", "restart"]),
     ("Do", &["run", "ask", "answer", "integrate", "send", "key", "eof", "resize"]),
     ("Wait", &["wait", "wait-complete", "wait-pattern"]),
@@ -86,7 +87,8 @@ const TASKS: [(&str, &[&str]); 6] = [
         ],
     ),
     ("End", &["kill", "exit-code", "events"]),
-    ("Look after", &["machine", "hooks", "doctor", "gc", "help"]),
+    ("On machines", &["exec", "machine"]),
+    ("Look after", &["hooks", "doctor", "gc", "help"]),
 ];
 
 /// Commands of tmux, screen and docker, and ours for the same.
@@ -126,11 +128,16 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         Failure::bad_args(format!("nbs-ts has no command '{}'; {next}", word.display()))
     })?;
     check_stdout(verb)?;
+    if verb.name == "exec"
+        && let Some(option) = args.text_but_for(|_| false)
+    {
+        return Err(exec::reject(&option));
+    }
     applet::run(verb, args).map_err(|failure| with_next_step(failure, verb))
 }
 
 /// The commands that act, and seldom print anything: they may be wanted without standard output.
-const SILENT: [&str; 8] = ["answer", "eof", "integrate", "key", "kill", "report", "resize", "send"];
+const SILENT: [&str; 9] = ["answer", "eof", "exec", "integrate", "key", "kill", "report", "resize", "send"];
 
 /// Does nothing at all where the answer could not be given: no cursor moves, nothing is typed.
 fn check_stdout(verb: &Applet) -> Result<()> {

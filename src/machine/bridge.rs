@@ -710,6 +710,7 @@ impl Bridge {
                 Link::Up { .. },
                 frame @ (WireFrame::Opened { .. }
                 | WireFrame::Data { .. }
+                | WireFrame::End { .. }
                 | WireFrame::Taken { .. }
                 | WireFrame::Exit { .. }
                 | WireFrame::Refused { .. }

@@ -14,7 +14,7 @@ use crate::{
     jail,
     machine::{
         self, daemon,
-        frames::{Decoder, FrameWriter, OpenCall, Window, WireFrame},
+        frames::{Decoder, FrameWriter, OpenCall, Stream, Window, WireFrame},
         name::MachineName,
         near_end::{self, BridgeState, NearEnd, PATIENCE, Wanted},
         outbox,
@@ -68,6 +68,30 @@ impl RemoteCall {
         let order = OpenCall { key, terminal, words, environment, ..OpenCall::default() };
         let end = NearEnd::new(machine, order, timeout, Instant::now());
         Ok(RemoteCall { state_dir, stream, end, timeout, starts: 1 })
+    }
+
+    /// Runs a program there, with our own side's part of the words behind it; its output counts as
+    /// under way until [`RemoteCall::take`].
+    pub(crate) fn exec(machine: &MachineName, words: Vec<Vec<u8>>) -> Result<RemoteCall> {
+        let words = [vec![machine::EXEC.to_vec()], words].concat();
+        let mut call = RemoteCall::begin(machine, words, None, None)?;
+        call.end.hold();
+        Ok(call)
+    }
+
+    /// It does not come to its end, for this reason.
+    pub(crate) fn lost(&self, why: &str) -> Failure {
+        self.end.lost(why)
+    }
+
+    /// So many more bytes of its output have been printed.
+    pub(crate) fn take(&mut self, stream: Stream, count: usize) {
+        self.end.take(stream, count);
+    }
+
+    /// Has the program there closed this stream?
+    pub(crate) fn has_closed(&self, stream: Stream) -> bool {
+        self.end.has_closed(stream)
     }
 
     pub(crate) fn machine(&self) -> &MachineName {

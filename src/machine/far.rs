@@ -38,10 +38,11 @@ use crate::{
         deadline::Deadline,
         fdpass,
         files::{self, Folder},
-        poll::{self, PIPE_ROOM, PollSet},
+        poll::{self, PollSet},
         processes::{self, PidFd},
         pty::{Master, Size},
         random,
+        signals::SIGUSR1,
         socket::Entrance,
     },
 };
@@ -143,6 +144,8 @@ struct Process {
     stdout: Option<File>,
     stderr: Option<File>,
     terminal: Option<Master>,
+    /// It ends all processes of a program at SIGUSR1.
+    is_exec: bool,
     /// It has ended, and was collected; the rest of what it has printed may still be read.
     is_collected: bool,
 }
@@ -288,6 +291,9 @@ impl RemoteServer {
             }),
             Effect::HangUp { key } => self.with(key, |process, _| {
                 (process.stdin, process.stdout, process.stderr) = (None, None, None);
+                if process.is_exec {
+                    process.signal(SIGUSR1);
+                }
             }),
             Effect::Kill { key } => {
                 if let Some(at) = self.processes.iter().position(|(other, _)| *other == key) {
@@ -312,6 +318,7 @@ impl RemoteServer {
 impl Process {
     fn start(order: &OpenCall) -> io::Result<Process> {
         let mut command = child::ourselves(machine::CALL);
+        let is_exec = machine::is_exec(&order.words);
         let how = if order.terminal.is_some() { "terminal" } else { "pipes" };
         command.args([&std::process::id().to_string(), how]);
         command.args(order.words.iter().map(|word| OsString::from_vec(word.clone())));
@@ -352,7 +359,7 @@ impl Process {
         };
         match held() {
             Ok((stdin, stdout, stderr, pidfd)) => {
-                Ok(Process { child, pidfd, stdin, stdout, stderr, terminal, is_collected: false })
+                Ok(Process { child, pidfd, stdin, stdout, stderr, terminal, is_exec, is_collected: false })
             }
             // A process that we cannot watch must not continue.
             Err(error) => {
@@ -396,8 +403,7 @@ impl Process {
             return;
         }
         while let Some(stdin) = self.stdin.as_mut().filter(|_| !call.input().is_empty()) {
-            let bytes = call.input();
-            match stdin.write(&bytes[..bytes.len().min(PIPE_ROOM)]) {
+            match stdin.write(call.input()) {
                 Ok(count) => call.take_input(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -102,6 +102,8 @@ pub(crate) struct ServedCall {
     /// It is useless without its caller.
     waits: bool,
     has_terminal: bool,
+    /// It runs a program, whose streams end apart, and whose processes end with the call.
+    is_exec: bool,
     /// There is a process that executes it.
     runs: bool,
     out: Outgoing,
@@ -111,6 +113,9 @@ pub(crate) struct ServedCall {
     came: u64,
     acknowledged: u64,
     stdin_ended: bool,
+    /// The program reads no more, and whether that has been sent on this connection.
+    stdin_closed: bool,
+    close_sent: bool,
     status: Option<(u8, u8)>,
     exit_sent: bool,
     refused: Option<String>,
@@ -290,8 +295,11 @@ impl FarEnd {
         };
         call.number = Some(number);
         call.orphaned = None;
-        call.exit_sent = false;
-        let known = call.out.resume(order.stdout) && call.err.resume(order.stderr);
+        (call.exit_sent, call.close_sent) = (false, false);
+        // Of a program's output, what its caller has not printed yet still counts as under way.
+        let resume: fn(&mut Outgoing, u64) -> bool =
+            if call.is_exec { Outgoing::go_on } else { Outgoing::resume };
+        let known = resume(&mut call.out, order.stdout) && resume(&mut call.err, order.stderr);
         let answer = match &call.refused {
             _ if !known => WireFrame::Refused { why: b"more was received than it has printed".to_vec() },
             Some(why) => WireFrame::Refused { why: why.clone().into_bytes() },
@@ -392,6 +400,7 @@ impl ServedCall {
             orphaned: None,
             waits: machine::waits(order.words.iter().map(Vec::as_slice)),
             has_terminal: order.terminal.is_some(),
+            is_exec: machine::is_exec(&order.words),
             runs: false,
             out: Outgoing::default(),
             err: Outgoing::default(),
@@ -399,6 +408,8 @@ impl ServedCall {
             came: 0,
             acknowledged: 0,
             stdin_ended: false,
+            stdin_closed: false,
+            close_sent: false,
             status: None,
             exit_sent: false,
             refused: None,
@@ -439,9 +450,15 @@ impl ServedCall {
             return Some((number, WireFrame::Taken { stream: Stream::Stdin, offset: written }));
         }
         for (stream, outgoing) in [(Stream::Stdout, &mut self.out), (Stream::Stderr, &mut self.err)] {
-            if let Some(frame @ WireFrame::Data { .. }) = outgoing.next(stream) {
+            if let Some(frame) = outgoing.next(stream)
+                && (self.is_exec || matches!(frame, WireFrame::Data { .. }))
+            {
                 return Some((number, frame));
             }
+        }
+        if self.is_exec && self.stdin_closed && !self.close_sent {
+            self.close_sent = true;
+            return Some((number, WireFrame::End { stream: Stream::Stdin }));
         }
         let (code, signal) =
             self.status.filter(|_| !self.exit_sent && self.out.is_sent() && self.err.is_sent())?;
@@ -467,6 +484,7 @@ impl ServedCall {
 
     /// It reads no more.
     pub(crate) fn drop_input(&mut self) {
+        self.stdin_closed |= !self.stdin_ended;
         self.take_input(self.pending.len());
     }
 
@@ -491,7 +509,8 @@ impl ServedCall {
     }
 
     /// Its caller is gone. A waiting call is ended, and what it waits for continues. Other calls are
-    /// short and end by themselves; until then they are kept.
+    /// short and end by themselves, and a program is ended with all that it has started; until then
+    /// they are kept.
     fn end(&mut self, now: Instant) -> Option<Effect> {
         let key = self.key;
         if !self.runs {

@@ -144,8 +144,13 @@ pub(crate) struct NearEnd {
     /// How often it was sent.
     tries: u32,
     stdin: Outgoing,
-    stdout_told: u64,
-    stderr_told: u64,
+    /// How much of its standard output and error our caller has taken, and the acknowledged part.
+    taken: [u64; 2],
+    told: [u64; 2],
+    /// Our caller says itself what it has taken.
+    holds: bool,
+    /// Its standard input, output and error: the program has closed them.
+    closed: [bool; 3],
     over: bool,
 }
 
@@ -196,8 +201,10 @@ impl NearEnd {
             timeout: timeout.map(|time| Timeout::new(time, now)),
             tries: 0,
             stdin: Outgoing::default(),
-            stdout_told: 0,
-            stderr_told: 0,
+            taken: [0; 2],
+            told: [0; 2],
+            holds: false,
+            closed: [false; 3],
             over: false,
         };
         end.greet(now);
@@ -419,6 +426,10 @@ impl NearEnd {
                 }
                 self.get_on();
             }
+            WireFrame::End { stream } => {
+                self.closed[stream as usize] = true;
+                self.get_on();
+            }
             WireFrame::Stopped { process } => match self.stopped {
                 Some((before, since)) if before == process => {
                     if now.saturating_duration_since(since) >= LONGEST_STOP {
@@ -464,7 +475,9 @@ impl NearEnd {
         self.opening = Unanswered::new(now, OPENING);
         self.order.connection = connection;
         self.tries += 1;
-        (self.stdout_told, self.stderr_told) = (self.order.stdout, self.order.stderr);
+        if !self.holds {
+            self.told = [self.order.stdout, self.order.stderr];
+        }
         self.unsent.put(0, &WireFrame::Open(self.order.clone()));
         Ok(())
     }
@@ -495,6 +508,13 @@ impl NearEnd {
         self.progress = Progress::Begun { instance };
         self.open = true;
         self.opening = None;
+        // An earlier acknowledgement may have been lost.
+        if self.holds {
+            for (stream, offset) in [Stream::Stdout, Stream::Stderr].into_iter().zip(self.taken) {
+                self.send(&WireFrame::Taken { stream, offset });
+            }
+            self.told = self.taken;
+        }
         // The size may have changed while there was no connection.
         if let Some(window) = self.order.terminal {
             self.send(&WireFrame::Resize(window));
@@ -503,22 +523,42 @@ impl NearEnd {
     }
 
     fn data(&mut self, stream: Stream, offset: u64, bytes: Vec<u8>, came: &mut Vec<Came>) -> Result<()> {
-        let (count, told) = match stream {
-            Stream::Stdout => (&mut self.order.stdout, &mut self.stdout_told),
-            _ => (&mut self.order.stderr, &mut self.stderr_told),
+        let count = match stream {
+            Stream::Stdout => &mut self.order.stdout,
+            _ => &mut self.order.stderr,
         };
         if offset != *count || bytes.is_empty() {
             return Err(self.nonsense());
         }
         *count += bytes.len() as u64;
-        let offset = *count;
-        if offset - *told >= ACKNOWLEDGE {
-            *told = offset;
-            self.send(&WireFrame::Taken { stream, offset });
+        if !self.holds {
+            self.take(stream, bytes.len());
         }
         self.get_on();
         came.push(if stream == Stream::Stdout { Came::Stdout(bytes) } else { Came::Stderr(bytes) });
         Ok(())
+    }
+
+    /// Our caller has done with so many more bytes of it.
+    pub(crate) fn take(&mut self, stream: Stream, count: usize) {
+        let at = usize::from(stream != Stream::Stdout);
+        self.taken[at] += count as u64;
+        let offset = self.taken[at];
+        // Without a connection, it is said on the next one.
+        if self.open && offset - self.told[at] >= ACKNOWLEDGE {
+            self.told[at] = offset;
+            self.send(&WireFrame::Taken { stream, offset });
+        }
+    }
+
+    /// Our caller may be slow: only what it says that it has taken is acknowledged.
+    pub(crate) fn hold(&mut self) {
+        self.holds = true;
+    }
+
+    /// Has the program there closed this stream?
+    pub(crate) fn has_closed(&self, stream: Stream) -> bool {
+        self.closed[stream as usize]
     }
 
     /// There is something new of the call itself.

@@ -175,6 +175,12 @@ pub(crate) fn point_standard_streams_at(file: &impl AsFd) -> io::Result<()> {
     Ok(rustix::stdio::dup2_stderr(file)?)
 }
 
+/// Signals a child that leads a process group and was not collected, and all of the group.
+pub(crate) fn signal_group(leader: &std::process::Child, signal: i32) -> io::Result<()> {
+    let signal = rustix::process::Signal::from_named_raw(signal).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::kill_process_group(rustix::process::Pid::from_child(leader), signal)?)
+}
+
 /// Ends a child that leads a process group, and all of the group.
 pub(crate) fn kill_group(leader: &std::process::Child) -> io::Result<()> {
     // It is not collected yet, so the number is its own.

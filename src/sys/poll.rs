@@ -115,6 +115,13 @@ pub(crate) fn has_hung_up(socket: &impl AsFd) -> io::Result<bool> {
     Ok(!poll_set.wait(Deadline::after(Duration::ZERO))?.is_empty())
 }
 
+/// Can something be written to `descriptor` now?
+pub(crate) fn is_writable(descriptor: &impl AsFd) -> io::Result<bool> {
+    let mut poll_set = PollSet::new();
+    poll_set.writable(descriptor, ());
+    Ok(!poll_set.wait(Deadline::after(Duration::ZERO))?.is_empty())
+}
+
 /// Waits until `descriptor` can be read, or has ended; `false` when the
 /// deadline has passed first.
 pub(crate) fn wait_readable(descriptor: &impl AsFd, deadline: Deadline) -> io::Result<bool> {

@@ -11,7 +11,7 @@ use std::{
 
 use crate::sys::processes::Process;
 pub(crate) use signal_hook::consts::{
-    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH, SIGXFSZ,
+    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGWINCH, SIGXFSZ,
 };
 
 /// A set of signals that make a descriptor readable instead of ending us.

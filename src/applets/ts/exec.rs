@@ -1,0 +1,70 @@
+//! exec - run a program on another machine, without a session
+//!
+//! Usage: nbs-ts exec MACHINE COMMAND...
+//!
+//! Joins the words of COMMAND with spaces and gives them to `sh -c` there, in the
+//! home directory, as ssh does. Everything after MACHINE is the command, except
+//! `--` in front of it. There is no terminal. Standard input, output and error
+//! are the program's own, byte for byte, and so is the end of each.
+//!
+//! SIGINT, SIGTERM and SIGHUP are passed on. When the program or this call ends,
+//! so does everything that the program has started there, except sessions. While
+//! the connection is lost, the program goes on, and nothing is lost or repeated.
+//!
+//! It takes the place of ssh: `rsync -e 'nbs-ts exec'`,
+//! `GIT_SSH_COMMAND='nbs-ts exec' git clone MACHINE:repo`.
+//!
+//! Exit codes:
+//!   N                 the program's own; 128 and the number of the signal that
+//!                     ended it
+//!   4                 bad arguments
+//!   126               the command cannot be executed
+//!   127               the command was not found
+//!   255               the machine is unreachable, or the connection was lost
+//!
+//! Example:
+//!   tar c src | nbs-ts exec devbox 'tar x -C /srv && make -C /srv/src'
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStringExt,
+};
+
+use crate::{
+    call::CommandLine,
+    machine::{call::RemoteCall, name, streams},
+    outcome::{Failure, Result},
+};
+
+/// Why there is no such option. git asks by `-G` whether this is OpenSSH: that fails without a word.
+pub(super) fn reject(option: &OsStr) -> Failure {
+    if option == "-G" {
+        return Failure::Quiet;
+    }
+    Failure::bad_args(format!("invalid option '{}'; see 'nbs-ts help exec'", option.display()))
+}
+
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let machine = name::parse(call.operand("MACHINE").unwrap_or_default().as_encoded_bytes())?;
+    let words = match call.operands("COMMAND") {
+        [dashes, words @ ..] if dashes == "--" => words,
+        words => words,
+    };
+    if words.is_empty() {
+        return Err(Failure::bad_args("missing COMMAND".into()));
+    }
+    let line = words.join(OsStr::new(" "));
+    let code = RemoteCall::exec(&machine, vec![OsString::into_vec(line)]).and_then(streams::carry);
+    match code.map_err(of_exec)? {
+        0 => Ok(()),
+        code => Err(Failure::status(code, "failed", None)),
+    }
+}
+
+/// No code of ours can be mistaken for the program's.
+fn of_exec(failure: Failure) -> Failure {
+    match failure {
+        Failure::Failed(_) => Failure::status(255, failure.kind(), failure.message().map(str::to_owned)),
+        failure => failure,
+    }
+}

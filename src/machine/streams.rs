@@ -1,0 +1,159 @@
+//! Carries our standard streams to a program on another machine, and back.
+//!
+//! None of them holds up another: what cannot be printed is kept, and only what has been printed is
+//! acknowledged. So at most a window of each stream is kept, however slow its reader is.
+
+use std::io;
+
+use crate::{
+    machine::{
+        call::{Came, End, RemoteCall},
+        frames::Stream,
+        outbox::Outbox,
+    },
+    outcome::{Failure, Result, Trying},
+    sys::{
+        child,
+        deadline::Deadline,
+        poll::PollSet,
+        processes::Process,
+        signals::{self, Signals},
+        stdio::{self, Output},
+    },
+};
+
+#[derive(Clone, Copy)]
+enum Event {
+    Call,
+    Stdin,
+    Printable,
+    Signal(usize),
+}
+
+/// One of the two that we print to.
+struct Printed {
+    stream: Stream,
+    /// `None`: it is closed.
+    output: Option<Output>,
+    unprinted: Outbox,
+}
+
+impl Printed {
+    fn new(stream: Stream, output: io::Result<Output>) -> Printed {
+        // What cannot be used has no reader.
+        Printed { stream, output: output.ok(), unprinted: Outbox::default() }
+    }
+
+    fn print(&mut self, call: &mut RemoteCall) -> io::Result<()> {
+        let before = self.unprinted.len();
+        let printed = match &self.output {
+            Some(output) => self.unprinted.flush(&mut &*output),
+            None => Ok(self.unprinted.clear()),
+        };
+        call.take(self.stream, before - self.unprinted.len());
+        if self.output.is_some() && self.unprinted.is_empty() && call.has_closed(self.stream) {
+            self.output = None;
+            match self.stream {
+                Stream::Stdout => stdio::close_stdout()?,
+                _ => stdio::close_stderr()?,
+            }
+        }
+        printed
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.output.is_some() && !self.unprinted.is_empty()
+    }
+}
+
+/// Until the program has ended, and all that it has printed is printed. Returns its exit code.
+pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
+    let what = "carry the streams of a program";
+    let ours = Process::read(std::process::id());
+    // As of a program here: what our caller ignores, it ignores.
+    let is_heeded = |signal: &&i32| !ours.as_ref().is_some_and(|ours| ours.ignores(**signal));
+    let mut signals = signals::to_end()
+        .iter()
+        .filter(is_heeded)
+        .map(|signal| Ok((*signal, Signals::catch(&[*signal])?)))
+        .collect::<io::Result<Vec<_>>>()
+        .trying("catch signals")?;
+    let mut stdout = Printed::new(Stream::Stdout, Output::stdout());
+    let mut stderr = Printed::new(Stream::Stderr, Output::stderr());
+    let mut stdin = Some(io::stdin());
+    let mut buffer = vec![0; 64 * 1024];
+    let mut ended = None;
+    loop {
+        let mut came = Vec::new();
+        if ended.is_none() {
+            call.drive(&mut came);
+        }
+        for came in came {
+            match came {
+                Came::Stdout(bytes) => stdout.unprinted.extend(bytes),
+                Came::Stderr(bytes) => stderr.unprinted.extend(bytes),
+                Came::Ended(end) => ended = Some(end),
+            }
+        }
+        match stdout.print(&mut call) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Failure::ReaderGone),
+            printed => printed.trying("write to standard output")?,
+        }
+        if stderr.print(&mut call).is_err() {
+            // A program that is not heard goes on.
+            stderr.output = None;
+        }
+        if ended.is_some() && !stdout.is_waiting() && !stderr.is_waiting() {
+            match ended {
+                Some(End::Exit(code)) => return Ok(code),
+                Some(End::Lost(failure)) => return Err(failure),
+                None => {}
+            }
+        }
+        if stdin.is_some() && call.has_closed(Stream::Stdin) {
+            stdin = None;
+            stdio::close_stdin().trying(what)?;
+        }
+        let mut poll_set = PollSet::new();
+        let mut deadline = Deadline::NEVER;
+        if ended.is_none() {
+            call.watch(&mut poll_set, Event::Call);
+            deadline = call.deadline();
+            if let Some(stdin) = stdin.as_ref().filter(|_| call.wants_stdin()) {
+                poll_set.readable(stdin, Event::Stdin);
+            }
+            for (index, (_, signals)) in signals.iter().enumerate() {
+                poll_set.readable(signals, Event::Signal(index));
+            }
+        }
+        for printed in [&stdout, &stderr].into_iter().filter(|printed| printed.is_waiting()) {
+            if let Some(output) = &printed.output {
+                poll_set.writable(output, Event::Printable);
+            }
+        }
+        for event in poll_set.wait(deadline).trying("wait for the other machine")? {
+            match event {
+                Event::Call | Event::Printable => {}
+                Event::Signal(index) => {
+                    let (signal, caught) = &mut signals[index];
+                    if caught.take() && !call.is_open() {
+                        return Err(call.lost("interrupted"));
+                    }
+                    call.signal(*signal);
+                }
+                Event::Stdin => match child::read_stdin(&mut buffer) {
+                    Ok(count) if count > 0 => call.give_stdin(&buffer[..count]),
+                    // Who shares it may have made it so that reads do not wait.
+                    Err(error)
+                        if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted]
+                            .contains(&error.kind()) => {}
+                    // An error counts as its end, as in a pipe.
+                    _ => {
+                        call.end_stdin();
+                        stdin = None;
+                    }
+                },
+            }
+        }
+    }
+}
