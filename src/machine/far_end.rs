@@ -359,9 +359,9 @@ impl FarEnd {
         effects
     }
 
-    /// Ends all calls, since we end.
+    /// Ends all calls, since we end. A program is ended by what watches over it, which sees our end.
     pub(crate) fn end_all(&mut self, now: Instant) -> Vec<Effect> {
-        self.calls.iter_mut().filter_map(|call| call.end(now)).collect()
+        self.calls.iter_mut().filter(|call| !call.is_exec).filter_map(|call| call.end(now)).collect()
     }
 
     /// Gives the connection what it takes at once: of each call in turn, what it has to send.

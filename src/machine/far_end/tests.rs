@@ -541,3 +541,39 @@ fn a_brief_call_that_nobody_waits_for_comes_to_its_end_by_itself() {
     far.call(5).unwrap().exited(0, 0);
     assert!(far.look_at_the_clock(now).is_empty() && far.call(5).is_none());
 }
+
+#[test]
+fn a_program_that_nobody_takes_up_is_ended_with_what_it_has_started() {
+    let now = Instant::now();
+    let mut far = FarEnd::new(7, now);
+    let mut bridge = Bridge::connect(&mut far, now);
+    let words = vec![machine::EXEC.to_vec(), b"make".into()];
+    bridge.send(&mut far, now, 1, &WireFrame::Open(OpenCall { words, ..order(5) }));
+    far.begun(5, Ok(()));
+    far.disconnect(now);
+    let later = now + LINGER;
+    assert_eq!(far.look_at_the_clock(later), [Effect::HangUp { key: 5 }]);
+    // What ends it sees the end of the far side, and must not be killed before it has done so.
+    assert!(far.is_over(later) && far.end_all(later).is_empty());
+}
+
+#[test]
+fn the_end_of_a_program_s_streams_is_told_again_after_a_reconnection() {
+    let now = Instant::now();
+    let mut far = FarEnd::new(7, now);
+    let mut bridge = Bridge::connect(&mut far, now);
+    let words = vec![machine::EXEC.to_vec(), b"cat".into()];
+    let open = OpenCall { words, ..order(5) };
+    bridge.send(&mut far, now, 1, &WireFrame::Open(open.clone()));
+    far.begun(5, Ok(()));
+    far.call(5).unwrap().out().push(b"abc");
+    far.call(5).unwrap().out().end();
+    far.call(5).unwrap().drop_input();
+    let data = WireFrame::Data { stream: Stream::Stdout, offset: 0, bytes: b"abc".into() };
+    let ends = [Stream::Stdout, Stream::Stdin].map(|stream| (1, WireFrame::End { stream }));
+    let first = bridge.receive(&mut far, now);
+    assert_eq!(first[1..], [&[(1, data)], &ends[..]].concat());
+    let mut bridge = Bridge::connect(&mut far, now);
+    bridge.send(&mut far, now, 1, &WireFrame::Open(OpenCall { stdout: 3, ..open }));
+    assert_eq!(bridge.receive(&mut far, now)[1..], ends);
+}
