@@ -143,7 +143,7 @@ pub(crate) struct CommandLine {
 impl CommandLine {
     /// Reads all words, and says what is wrong with them.
     pub(crate) fn read(syntax: &'static Syntax, args: &mut Args) -> Result<CommandLine> {
-        use lexopt::Arg::{Long, Value};
+        use lexopt::Arg::{Long, Short, Value};
         let (mut options, mut words) = (Vec::new(), Vec::new());
         loop {
             if syntax.text_follows(&words) {
@@ -165,6 +165,8 @@ impl CommandLine {
                 Some(Long(name)) => {
                     syntax.option(name).ok_or_else(|| Failure::from(Long(name).unexpected()))?
                 }
+                // The one letter of cp(1) that fingers know.
+                Some(Short('r')) if let Some(option) = syntax.option("recursive") => option,
                 Some(other) => return Err(other.unexpected().into()),
             };
             let value = if option.value.is_empty() { OsString::new() } else { args.value()? };
@@ -246,8 +248,9 @@ impl CommandLine {
         let skipped = usize::from(self.form.skips_first(&words));
         let mut words = words.into_iter();
         for (number, operand) in self.form.operands.iter().enumerate() {
+            let others = self.form.operands[number + 1..].iter().filter(|other| !other.is_optional).count();
             let count = match operand.is_many {
-                true => usize::MAX,
+                true => words.len().saturating_sub(others).max(1),
                 false => usize::from(number >= skipped),
             };
             let given: Vec<OsString> = words.by_ref().take(count).collect();

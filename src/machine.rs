@@ -19,6 +19,7 @@ pub(crate) mod bootstrap;
 pub(crate) mod bridge;
 pub(crate) mod call;
 pub(crate) mod call_process;
+pub(crate) mod copy;
 mod daemon;
 pub(crate) mod executable;
 pub(crate) mod far;
@@ -28,6 +29,7 @@ pub(crate) mod frames;
 pub(crate) mod name;
 mod near_end;
 pub(crate) mod outbox;
+pub(crate) mod pump;
 mod silence;
 pub(crate) mod streams;
 pub(crate) mod supervisor;
@@ -95,12 +97,18 @@ pub(crate) fn waits<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> bool {
 /// The name in place of a command of `nbs-ts` in a call of `nbs-spawn-worker`.
 pub(crate) const WORKER: &str = "spawn-worker";
 
-/// The word in place of a command of `nbs-ts` that runs a program; what it is follows.
+/// The word in place of a command of `nbs-ts` for what only carries streams. Which it is follows: `sh`
+/// with a line, or a part of our own.
 pub(crate) const EXEC: &[u8] = b"exec";
 
-/// Does a call run a program?
+/// Is a call of that kind?
 pub(crate) fn is_exec(words: &[Vec<u8>]) -> bool {
     words.first().is_some_and(|word| word == EXEC)
+}
+
+/// Does such a call end at SIGUSR1? What receives files cleans up at the end of its input instead.
+fn ends_by_signal(words: &[Vec<u8>]) -> bool {
+    is_exec(words) && words.get(1).is_some_and(|word| word != b"receive")
 }
 
 /// The call by which a page receives the sessions there.

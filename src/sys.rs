@@ -6,6 +6,7 @@
 pub(crate) mod child;
 pub(crate) mod clock;
 pub(crate) mod confinement;
+pub(crate) mod copies;
 pub(crate) mod deadline;
 pub(crate) mod fdpass;
 pub(crate) mod files;

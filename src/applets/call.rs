@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::{
     applets,
     cli::{self, Args},
-    machine::{self, supervisor},
+    machine::{self, copy, supervisor},
     outcome::{Result, Trying},
     page,
     session::StateDir,
@@ -36,7 +36,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     if let [exec, what @ ..] = words
         && exec.as_bytes() == machine::EXEC
     {
-        return supervisor::run(parent, what);
+        return match what {
+            [kind, line] if kind == "sh" => supervisor::run(parent, line),
+            [kind, words @ ..] if kind == "send" => copy::send(words),
+            [kind, words @ ..] if kind == "receive" => copy::receive(words),
+            _ => Err(cli::by_hand()),
+        };
     }
     if machine::waits(words.iter().map(|word| word.as_bytes())) {
         child::die_with_parent(parent).trying("end with the parent process")?;

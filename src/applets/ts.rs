@@ -19,6 +19,7 @@ mod ask;
 mod attach;
 mod cast;
 mod clipboard;
+mod cp;
 mod create;
 mod doctor;
 mod ensure;
@@ -87,7 +88,7 @@ const TASKS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("End", &["kill", "exit-code", "events"]),
-    ("On machines", &["exec", "machine"]),
+    ("On machines", &["exec", "cp", "machine"]),
     ("Look after", &["hooks", "doctor", "gc", "help"]),
 ];
 
@@ -137,7 +138,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 }
 
 /// The commands that act, and seldom print anything: they may be wanted without standard output.
-const SILENT: [&str; 9] = ["answer", "eof", "exec", "integrate", "key", "kill", "report", "resize", "send"];
+const SILENT: [&str; 10] =
+    ["answer", "cp", "eof", "exec", "integrate", "key", "kill", "report", "resize", "send"];
 
 /// Does nothing at all where the answer could not be given: no cursor moves, nothing is typed.
 fn check_stdout(verb: &Applet) -> Result<()> {

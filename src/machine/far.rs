@@ -144,8 +144,8 @@ struct Process {
     stdout: Option<File>,
     stderr: Option<File>,
     terminal: Option<Master>,
-    /// It ends all processes of a program at SIGUSR1.
-    is_exec: bool,
+    /// It ends at SIGUSR1, with all that it has started.
+    ends_by_signal: bool,
     /// It has ended, and was collected; the rest of what it has printed may still be read.
     is_collected: bool,
 }
@@ -291,7 +291,7 @@ impl RemoteServer {
             }),
             Effect::HangUp { key } => self.with(key, |process, _| {
                 (process.stdin, process.stdout, process.stderr) = (None, None, None);
-                if process.is_exec {
+                if process.ends_by_signal {
                     process.signal(SIGUSR1);
                 }
             }),
@@ -318,7 +318,7 @@ impl RemoteServer {
 impl Process {
     fn start(order: &OpenCall) -> io::Result<Process> {
         let mut command = child::ourselves(machine::CALL);
-        let is_exec = machine::is_exec(&order.words);
+        let ends_by_signal = machine::ends_by_signal(&order.words);
         let how = if order.terminal.is_some() { "terminal" } else { "pipes" };
         command.args([&std::process::id().to_string(), how]);
         command.args(order.words.iter().map(|word| OsString::from_vec(word.clone())));
@@ -358,9 +358,16 @@ impl Process {
             Ok((stdin, stdout, stderr, PidFd::open(child.id())?))
         };
         match held() {
-            Ok((stdin, stdout, stderr, pidfd)) => {
-                Ok(Process { child, pidfd, stdin, stdout, stderr, terminal, is_exec, is_collected: false })
-            }
+            Ok((stdin, stdout, stderr, pidfd)) => Ok(Process {
+                child,
+                pidfd,
+                stdin,
+                stdout,
+                stderr,
+                terminal,
+                ends_by_signal,
+                is_collected: false,
+            }),
             // A process that we cannot watch must not continue.
             Err(error) => {
                 child.kill().and_then(|()| child.wait())?;

@@ -5,14 +5,7 @@
 //! ended, when the far side wants it (SIGUSR1), and when the far side has ended. Sessions, and the
 //! other processes of ours that outlive a call, go on.
 
-use std::{
-    ffi::{OsStr, OsString},
-    fs::File,
-    io,
-    os::unix::process::CommandExt,
-    process::Command,
-    time::Duration,
-};
+use std::{ffi::OsStr, fs::File, io, os::unix::process::CommandExt, process::Command, time::Duration};
 
 use crate::{
     machine::{self, FAR_ROLE},
@@ -48,9 +41,8 @@ enum Event {
 }
 
 /// Runs a line of `sh` in the home directory; returns its exit code, as a shell has it.
-pub(crate) fn run(far: u32, words: &[OsString]) -> Result<()> {
+pub(crate) fn run(far: u32, line: &OsStr) -> Result<()> {
     let what = "run a program here";
-    let line = words.first().map_or(OsStr::new(""), OsString::as_os_str);
     child::adopt_orphans().trying(what)?;
     let far = PidFd::open(far).trying(what)?;
     let mut children = Signals::catch(&[SIGCHLD]).trying(what)?;

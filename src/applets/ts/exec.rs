@@ -54,7 +54,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         return Err(Failure::bad_args("missing COMMAND".into()));
     }
     let line = words.join(OsStr::new(" "));
-    let code = RemoteCall::exec(&machine, vec![OsString::into_vec(line)]).and_then(streams::carry);
+    let code =
+        RemoteCall::exec(&machine, vec![b"sh".to_vec(), OsString::into_vec(line)]).and_then(streams::carry);
     match code.map_err(of_exec)? {
         0 => Ok(()),
         code => Err(Failure::status(code, "failed", None)),

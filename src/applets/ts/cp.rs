@@ -1,0 +1,150 @@
+//! cp - copy files to, from or between other machines
+//!
+//! Usage: nbs-ts cp [options] SOURCE... DEST
+//!
+//! A file of another machine is MACHINE:PATH, from the home directory there if it
+//! is relative. Write ./a:b for a file here whose name has a colon. As with cp(1),
+//! DEST is a directory to copy into, or the new name of a single SOURCE. Modes and
+//! times are kept, and links in a directory remain links.
+//!
+//! A file appears as a whole or not at all, and takes the place of a link of its
+//! name. While the connection is lost the copy waits, and then goes on where it
+//! was. Between two machines, the data passes through this one. On a terminal, a
+//! line shows the progress.
+//!
+//! Options:
+//!   --recursive       copy directories with their contents; also -r
+//!
+//! Exit codes:
+//!   1                 something was not copied
+//!   4                 bad arguments
+//!   255               a machine is unreachable, or the connection was lost
+//!
+//! Example:
+//!   nbs-ts cp -r devbox:project/logs pod7:/etc/app.conf .
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, IsTerminal, Write},
+    os::unix::ffi::OsStrExt,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    call::CommandLine,
+    machine::{
+        copy::{INTO, RECURSIVE},
+        name::{self, MachineName},
+        pump::{Side, pump},
+    },
+    outcome::{Failure, Result},
+};
+
+/// Between two drawings of the line.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+struct Place {
+    machine: Option<MachineName>,
+    path: OsString,
+}
+
+impl Place {
+    fn parse(word: &OsStr) -> Result<Place> {
+        let bytes = word.as_bytes();
+        let colon = bytes.iter().position(|byte| *byte == b':').filter(|at| !bytes[..*at].contains(&b'/'));
+        let Some(at) = colon.filter(|at| *at > 0) else {
+            return Ok(Place { machine: None, path: word.to_owned() });
+        };
+        let path = match &bytes[at + 1..] {
+            b"" | b"~" | b"~/" => b".",
+            [b'~', b'/', rest @ ..] => rest,
+            path => path,
+        };
+        Ok(Place { machine: Some(name::parse(&bytes[..at])?), path: OsStr::from_bytes(path).to_owned() })
+    }
+}
+
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let is_recursive = call.has("recursive");
+    let sources =
+        call.operands("SOURCE").iter().map(|word| Place::parse(word)).collect::<Result<Vec<Place>>>()?;
+    let target = Place::parse(call.operand("DEST").unwrap_or_default())?;
+    if target.machine.is_none() && sources.iter().any(|source| source.machine.is_none()) {
+        return Err(Failure::bad_args("neither file is on another machine; use cp".into()));
+    }
+    let into = if sources.len() > 1 { INTO } else { "-" };
+    let mut progress = Progress::new();
+    let mut is_whole = true;
+    for sources in sources.chunk_by(|one, other| one.machine == other.machine) {
+        let how = if is_recursive { RECURSIVE } else { "-" };
+        let words = ["send".into(), how.into()].into_iter();
+        let words = words.chain(sources.iter().map(|source| source.path.clone())).collect();
+        let from = Side::start(sources[0].machine.as_ref(), words)?;
+        let words = vec!["receive".into(), into.into(), target.path.clone()];
+        let to = Side::start(target.machine.as_ref(), words)?;
+        is_whole &= pump(from, to, |count| progress.pass(count))?;
+    }
+    progress.end();
+    if is_whole { Ok(()) } else { Err(Failure::Quiet) }
+}
+
+/// A line on the terminal that shows how far it is.
+struct Progress {
+    is_shown: bool,
+    begun: Instant,
+    drawn: Option<Instant>,
+    passed: u64,
+}
+
+impl Progress {
+    fn new() -> Progress {
+        Progress { is_shown: io::stderr().is_terminal(), begun: Instant::now(), drawn: None, passed: 0 }
+    }
+
+    fn pass(&mut self, count: usize) {
+        self.passed += count as u64;
+        let is_due = |last: Instant| last.elapsed() >= INTERVAL;
+        if self.is_shown && count > 0 && is_due(self.drawn.unwrap_or(self.begun)) {
+            self.drawn = Some(Instant::now());
+            self.draw();
+        }
+    }
+
+    fn draw(&self) {
+        let time = self.begun.elapsed();
+        let rate = self.passed as u128 * 1_000 / time.as_millis().max(1);
+        let seconds = time.as_secs();
+        let line = format!(
+            "\r{:>9}  {:>9}/s  {}:{:02}:{:02}\x1b[K",
+            size(self.passed.into()),
+            size(rate),
+            seconds / 3600,
+            seconds / 60 % 60,
+            seconds % 60
+        );
+        // A terminal that has gone needs no line.
+        let _ = io::stderr().write_all(line.as_bytes());
+    }
+
+    fn end(&self) {
+        if self.drawn.is_some() {
+            self.draw();
+            let _ = io::stderr().write_all(b"\n");
+        }
+    }
+}
+
+/// A number of bytes for people.
+fn size(bytes: u128) -> String {
+    let (mut tenths, mut unit) = (bytes * 10, "B");
+    for larger in ["kB", "MB", "GB", "TB"] {
+        if tenths < 10_000 {
+            break;
+        }
+        (tenths, unit) = (tenths / 1_000, larger);
+    }
+    match unit {
+        "B" => format!("{bytes} B"),
+        _ => format!("{}.{} {unit}", tenths / 10, tenths % 10),
+    }
+}

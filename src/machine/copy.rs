@@ -1,0 +1,504 @@
+//! The two ends of a copy: one reads files and describes them as a stream, the other writes what the
+//! stream describes. Each is a process beside its files, here or on another machine.
+//!
+//! ```text
+//! F name attributes chunks      a file; a chunk: length 4, bytes; or a hole, the end, a failure
+//! D name attributes             a directory, and what is in it up to
+//! U                             the way out of it
+//! L name attributes target      a symbolic link
+//! E                             all has been sent
+//! ```
+//!
+//! The writer trusts nothing: a name is one component, and it reaches each directory from the one above
+//! and follows no link. So whatever comes, it writes nothing outside its target. A file appears by
+//! a rename.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::{self, BufReader, BufWriter, Read, Write},
+    os::{
+        fd::AsFd,
+        unix::{
+            ffi::{OsStrExt, OsStringExt},
+            fs::FileExt,
+        },
+    },
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    cli,
+    outcome::{Failure, Result, Trying},
+    sys::{
+        child,
+        copies::{self, Attributes, Kind},
+        files::Folder,
+        random,
+    },
+    terminal::text,
+};
+
+/// In place of a chunk's length.
+const END: u32 = 0;
+const HOLE: u32 = u32::MAX;
+const FAILED: u32 = u32::MAX - 1;
+
+const LONGEST_CHUNK: usize = 128 * 1024;
+
+/// The longest target of a link (PATH_MAX), and more than any name.
+const LONGEST_NAME: usize = 4096;
+
+fn complain(what: &str, path: &Path, why: &dyn std::fmt::Display) {
+    let path = text::escaped(path.as_os_str().as_bytes());
+    cli::warn("nbs-ts", &format!("cannot {what} '{path}': {why}"));
+}
+
+/// Describes files on standard output. The first word is `recursive`, or not; the others are paths.
+pub(crate) fn send(words: &[OsString]) -> Result<()> {
+    let what = "send files";
+    let [how, paths @ ..] = words else { return Err(cli::by_hand()) };
+    child::raise_open_files().trying(what)?;
+    let stdout = File::from(io::stdout().as_fd().try_clone_to_owned().trying(what)?);
+    let out = BufWriter::with_capacity(LONGEST_CHUNK, stdout);
+    let mut sender =
+        Sender { out, recursive: how == RECURSIVE, failed: false, buffer: vec![0; LONGEST_CHUNK] };
+    let sent = (|| {
+        for path in paths {
+            sender.top(Path::new(path))?;
+        }
+        sender.out.write_all(b"E")?;
+        sender.out.flush()
+    })();
+    match sent {
+        Ok(()) if sender.failed => Err(Failure::Quiet),
+        // The other end says why it has gone.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::Quiet),
+        sent => sent.trying(what),
+    }
+}
+
+pub(crate) const RECURSIVE: &str = "recursive";
+
+struct Sender {
+    out: BufWriter<File>,
+    recursive: bool,
+    /// Something could not be read.
+    failed: bool,
+    buffer: Vec<u8>,
+}
+
+/// Errors are those of the stream.
+impl Sender {
+    fn complain(&mut self, path: &Path, why: &dyn std::fmt::Display) {
+        self.failed = true;
+        complain("copy", path, why);
+    }
+
+    fn top(&mut self, path: &Path) -> io::Result<()> {
+        // `.` and the like are copied without a name of their own.
+        let ends_in_dot = path.as_os_str().as_bytes().ends_with(b"/.") || path == Path::new(".");
+        let name = path.file_name().filter(|_| !ends_in_dot);
+        let parent = match name {
+            Some(_) => path.parent().filter(|parent| !parent.as_os_str().is_empty()),
+            None => Some(path),
+        };
+        match Folder::open(parent.unwrap_or(Path::new("."))) {
+            Ok(folder) => self.entry(
+                &folder,
+                name.unwrap_or(OsStr::new(".")),
+                name.unwrap_or_default(),
+                path,
+                !self.recursive,
+            ),
+            Err(error) => {
+                self.complain(path, &error);
+                Ok(())
+            }
+        }
+    }
+
+    fn entry(
+        &mut self,
+        folder: &Folder,
+        name: &OsStr,
+        sent_as: &OsStr,
+        path: &Path,
+        follows: bool,
+    ) -> io::Result<()> {
+        let (kind, attributes) = match copies::look(folder, name, follows) {
+            Ok(found) => found,
+            Err(error) => {
+                self.complain(path, &error);
+                return Ok(());
+            }
+        };
+        let failed = match kind {
+            Kind::File => match copies::open(folder, name, follows) {
+                Ok((file, attributes)) => {
+                    self.header(b'F', sent_as, attributes)?;
+                    return self.data(&file, path);
+                }
+                Err(error) => error,
+            },
+            Kind::Folder if !self.recursive => io::Error::other("it is a directory; add -r"),
+            Kind::Folder => match folder.open_folder(name).and_then(|inner| Ok((inner.names()?, inner))) {
+                Ok((mut names, inner)) => {
+                    names.sort_unstable();
+                    self.header(b'D', sent_as, attributes)?;
+                    for name in names {
+                        self.entry(&inner, &name, &name, &path.join(&name), false)?;
+                    }
+                    return self.out.write_all(b"U");
+                }
+                Err(error) => error,
+            },
+            Kind::Link => match copies::target_of(folder, name) {
+                Ok(target) => {
+                    self.header(b'L', sent_as, attributes)?;
+                    return self.text(&target);
+                }
+                Err(error) => error,
+            },
+            Kind::Other => io::Error::other("it is not a file, a directory or a link"),
+        };
+        self.complain(path, &failed);
+        Ok(())
+    }
+
+    fn text(&mut self, text: &OsStr) -> io::Result<()> {
+        self.out.write_all(&(text.len() as u32).to_le_bytes())?;
+        self.out.write_all(text.as_bytes())
+    }
+
+    fn header(&mut self, kind: u8, name: &OsStr, attributes: Attributes) -> io::Result<()> {
+        self.out.write_all(&[kind])?;
+        self.text(name)?;
+        self.out.write_all(&attributes.mode.to_le_bytes())?;
+        self.out.write_all(&attributes.seconds.to_le_bytes())?;
+        self.out.write_all(&attributes.nanoseconds.to_le_bytes())
+    }
+
+    fn hole(&mut self, length: u64) -> io::Result<()> {
+        self.out.write_all(&HOLE.to_le_bytes())?;
+        self.out.write_all(&length.to_le_bytes())
+    }
+
+    fn data(&mut self, file: &File, path: &Path) -> io::Result<()> {
+        let mut at = 0;
+        let failed = loop {
+            let (start, end) = match copies::next_data(file, at) {
+                Ok(Some(data)) => data,
+                Ok(None) => match file.metadata() {
+                    Ok(found) if found.len() > at => {
+                        self.hole(found.len() - at)?;
+                        break None;
+                    }
+                    Ok(_) => break None,
+                    Err(error) => break Some(error),
+                },
+                Err(error) => break Some(error),
+            };
+            if start > at {
+                self.hole(start - at)?;
+                at = start;
+            }
+            let most = (end - at).min(LONGEST_CHUNK as u64) as usize;
+            match file.read_at(&mut self.buffer[..most], at) {
+                Ok(0) => break None,
+                Ok(count) => {
+                    self.out.write_all(&(count as u32).to_le_bytes())?;
+                    self.out.write_all(&self.buffer[..count])?;
+                    at += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Some(error),
+            }
+        };
+        let last = if failed.is_some() { FAILED } else { END };
+        if let Some(error) = failed {
+            self.complain(path, &error);
+        }
+        self.out.write_all(&last.to_le_bytes())
+    }
+}
+
+/// Writes what standard input describes. The first word is `into`, if the target must be a directory;
+/// the second is the target.
+pub(crate) fn receive(words: &[OsString]) -> Result<()> {
+    let [how, target] = words else { return Err(cli::by_hand()) };
+    child::raise_open_files().trying("receive files")?;
+    let stdin = File::from(io::stdin().as_fd().try_clone_to_owned().trying("receive files")?);
+    let target = Target::open(Path::new(target), how == INTO)?;
+    let input = BufReader::with_capacity(LONGEST_CHUNK, stdin);
+    let mut receiver = Receiver { input, target, levels: Vec::new(), failed: false };
+    match receiver.receive() {
+        Ok(()) if receiver.failed => Err(Failure::Quiet),
+        // The other end says why it has gone.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Failure::Quiet),
+        received => received.trying("receive files"),
+    }
+}
+
+pub(crate) const INTO: &str = "into";
+
+/// Where the copies go, as cp(1) has it.
+struct Target {
+    path: PathBuf,
+    folder: Folder,
+    /// `None`: into that directory.
+    name: Option<OsString>,
+}
+
+impl Target {
+    fn open(path: &Path, must_be_folder: bool) -> Result<Target> {
+        let trying = |path: &Path| format!("copy to '{}'", text::escaped(path.as_os_str().as_bytes()));
+        let is_folder = must_be_folder || path.as_os_str().as_bytes().ends_with(b"/");
+        match Folder::open(path) {
+            Ok(folder) => return Ok(Target { path: path.to_owned(), folder, name: None }),
+            Err(error) if is_folder => return Err(error).trying(trying(path)),
+            Err(_) => {}
+        }
+        let Some(name) = path.file_name() else {
+            return Err(io::Error::from(io::ErrorKind::NotADirectory)).trying(trying(path));
+        };
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = Folder::open(parent).trying(trying(path))?;
+        Ok(Target { path: parent.to_owned(), folder, name: Some(name.to_owned()) })
+    }
+}
+
+/// A directory that is being written.
+struct Level {
+    /// `None`: it could not be made, and what is in it is passed over.
+    folder: Option<Folder>,
+    path: PathBuf,
+    /// `None`: it keeps its own.
+    attributes: Option<Attributes>,
+}
+
+struct Receiver<Input> {
+    input: Input,
+    target: Target,
+    levels: Vec<Level>,
+    /// Something could not be written.
+    failed: bool,
+}
+
+fn nonsense() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "invalid data came from the other end")
+}
+
+/// Errors are those of the stream.
+impl<Input: Read> Receiver<Input> {
+    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.input.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn u32(&mut self) -> io::Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn text(&mut self) -> io::Result<OsString> {
+        let length = self.u32()? as usize;
+        if length > LONGEST_NAME {
+            return Err(nonsense());
+        }
+        let mut bytes = vec![0; length];
+        self.input.read_exact(&mut bytes)?;
+        if bytes.contains(&0) { Err(nonsense()) } else { Ok(OsString::from_vec(bytes)) }
+    }
+
+    fn complain(&mut self, path: &Path, why: &dyn std::fmt::Display) {
+        self.failed = true;
+        complain("write", path, why);
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        loop {
+            match self.array()? {
+                [b'E'] if self.levels.is_empty() => return Ok(()),
+                [b'U'] => self.leave()?,
+                [kind @ (b'F' | b'D' | b'L')] => self.entry(kind)?,
+                _ => return Err(nonsense()),
+            }
+        }
+    }
+
+    fn leave(&mut self) -> io::Result<()> {
+        let level = self.levels.pop().ok_or_else(nonsense)?;
+        if let (Some(folder), Some(attributes)) = (&level.folder, level.attributes)
+            && let Err(error) = attributes.set(folder)
+        {
+            self.complain(&level.path, &error);
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, kind: u8) -> io::Result<()> {
+        let name = self.text()?;
+        let attributes = Attributes {
+            mode: self.u32()? & 0o1777,
+            seconds: self.array().map(i64::from_le_bytes)?,
+            nanoseconds: self.u32()?,
+        };
+        let is_component =
+            !name.is_empty() && name != "." && name != ".." && !name.as_bytes().contains(&b'/');
+        let may_be_empty = kind == b'D' && self.levels.is_empty();
+        if !(is_component || name.is_empty() && may_be_empty) || attributes.nanoseconds >= 1_000_000_000 {
+            return Err(nonsense());
+        }
+        let (folder, name, path) = match self.levels.last() {
+            Some(level) => {
+                let folder = level.folder.as_ref().map(Folder::again).transpose();
+                (folder, name.clone(), level.path.join(&name))
+            }
+            None => {
+                let name = self.target.name.clone().unwrap_or(name);
+                (self.target.folder.again().map(Some), name.clone(), self.target.path.join(&name))
+            }
+        };
+        let folder = folder.unwrap_or_else(|error| {
+            self.complain(&path, &error);
+            None
+        });
+        match kind {
+            b'D' => {
+                self.folder(folder, &name, path, attributes);
+                Ok(())
+            }
+            b'L' => {
+                let target = self.text()?;
+                let made = folder.map_or(Ok(()), |folder| make_link(&folder, &name, &target, attributes));
+                if let Err(error) = made {
+                    self.complain(&path, &error);
+                }
+                Ok(())
+            }
+            _ => self.file(folder, &name, &path, attributes),
+        }
+    }
+
+    fn folder(&mut self, above: Option<Folder>, name: &OsStr, path: PathBuf, attributes: Attributes) {
+        let opened = above.map(|above| match name.is_empty() {
+            true => Ok((above, None)),
+            false => match above.make_folder(name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    above.open_folder(name).map(|folder| (folder, Some(attributes)))
+                }
+                made => made.map(|folder| (folder, Some(attributes))),
+            },
+        });
+        let (folder, attributes) = match opened.transpose() {
+            Ok(opened) => opened.map_or((None, None), |(folder, attributes)| (Some(folder), attributes)),
+            Err(error) => {
+                self.complain(&path, &error);
+                (None, None)
+            }
+        };
+        self.levels.push(Level { folder, path, attributes });
+    }
+
+    fn file(
+        &mut self,
+        folder: Option<Folder>,
+        name: &OsStr,
+        path: &Path,
+        attributes: Attributes,
+    ) -> io::Result<()> {
+        let begun = folder.map(|folder| Unfinished::begin(folder)).transpose();
+        let mut unfinished = begun.unwrap_or_else(|error| {
+            self.complain(path, &error);
+            None
+        });
+        let mut buffer = Vec::new();
+        let mut at = 0_u64;
+        loop {
+            let written = match self.u32()? {
+                END => break,
+                // The sender has said why.
+                FAILED => return Ok(()),
+                HOLE => {
+                    let length = self.array().map(u64::from_le_bytes)?;
+                    at = at
+                        .checked_add(length)
+                        .filter(|at| i64::try_from(*at).is_ok())
+                        .ok_or_else(nonsense)?;
+                    Ok(())
+                }
+                length if length as usize <= LONGEST_CHUNK => {
+                    buffer.resize(length as usize, 0);
+                    self.input.read_exact(&mut buffer)?;
+                    let place = at;
+                    at = at.checked_add(length.into()).ok_or_else(nonsense)?;
+                    unfinished
+                        .as_ref()
+                        .map_or(Ok(()), |unfinished| unfinished.file.write_all_at(&buffer, place))
+                }
+                _ => return Err(nonsense()),
+            };
+            if let Err(error) = written {
+                // The rest of it is read and passed over.
+                unfinished = None;
+                self.complain(path, &error);
+            }
+        }
+        let finished = unfinished.map_or(Ok(()), |unfinished| unfinished.finish(name, at, attributes));
+        if let Err(error) = finished {
+            self.complain(path, &error);
+        }
+        Ok(())
+    }
+}
+
+/// A link, too, appears by a rename, in the place of what has that name.
+fn make_link(folder: &Folder, name: &OsStr, target: &OsStr, attributes: Attributes) -> io::Result<()> {
+    let temporary = temporary_name()?;
+    copies::make_link(folder, target, &temporary)?;
+    let temporary = OsStr::new(&temporary);
+    // Not every file system has times of links.
+    let _ = attributes.set_of_link(folder, temporary);
+    folder.rename_over(temporary, name).inspect_err(|_| {
+        let _ = folder.remove_file(temporary);
+    })
+}
+
+fn temporary_name() -> io::Result<String> {
+    Ok(format!(".nbs-{}", random::hex::<8>()?))
+}
+
+/// A file under a temporary name, which is removed unless it gets its own.
+struct Unfinished {
+    folder: Folder,
+    temporary: String,
+    file: File,
+    is_finished: bool,
+}
+
+impl Unfinished {
+    fn begin(folder: Folder) -> io::Result<Unfinished> {
+        let temporary = temporary_name()?;
+        let file = copies::create(&folder, &temporary)?;
+        Ok(Unfinished { folder, temporary, file, is_finished: false })
+    }
+
+    fn finish(mut self, name: &OsStr, length: u64, attributes: Attributes) -> io::Result<()> {
+        // It may end in a hole.
+        self.file.set_len(length)?;
+        attributes.set(&self.file)?;
+        self.folder.rename_over(OsStr::new(&self.temporary), name)?;
+        self.is_finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // If it has gone already, the result is the same.
+            let _ = self.folder.remove_file(OsStr::new(&self.temporary));
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Carries the output of one process to the input of another, of which either may be on another machine.
+
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::{ffi::OsStringExt, process::CommandExt},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio},
+};
+
+use crate::{
+    cli,
+    machine::{
+        self,
+        call::{Came, End, RemoteCall},
+        frames::Stream,
+        name::MachineName,
+        outbox::{self, Outbox},
+    },
+    outcome::{Result, Trying},
+    sys::{
+        child::{self, ExitStatus},
+        deadline::Deadline,
+        files,
+        poll::PollSet,
+    },
+    terminal::text,
+};
+
+/// So much is kept between the two.
+const MOST_PENDING: usize = 256 * 1024;
+
+const AT_ONCE: usize = 64 * 1024;
+
+pub(crate) enum Side {
+    There(Box<RemoteCall>),
+    Here(Local),
+}
+
+/// A process of this machine.
+pub(crate) struct Local {
+    process: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    unsent: Outbox,
+    input_ended: bool,
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        // It cleans up at the end of its input, and ends when nobody reads its output.
+        (self.stdin, self.stdout) = (None, None);
+        let _ = self.process.wait();
+    }
+}
+
+impl Side {
+    /// Starts our part of that kind.
+    pub(crate) fn start(machine: Option<&MachineName>, words: Vec<OsString>) -> Result<Side> {
+        let Some(machine) = machine else { return Local::start(words).trying("copy here").map(Side::Here) };
+        let words = words.into_iter().map(OsString::into_vec).collect();
+        RemoteCall::exec(machine, words).map(|call| Side::There(Box::new(call)))
+    }
+
+    fn drive(&mut self, came: &mut Vec<Came>, reads: bool) -> Result<()> {
+        match self {
+            Side::There(call) => call.drive(came),
+            Side::Here(local) => local.drive(came, reads).trying("copy here")?,
+        }
+        Ok(())
+    }
+
+    fn watch<'a>(&'a self, poll_set: &mut PollSet<'a, ()>, reads: bool) -> Deadline {
+        match self {
+            Side::There(call) => {
+                call.watch(poll_set, ());
+                return call.deadline();
+            }
+            Side::Here(local) => local.watch(poll_set, reads),
+        }
+        Deadline::NEVER
+    }
+
+    fn wants_input(&self) -> bool {
+        match self {
+            Side::There(call) => call.wants_stdin(),
+            Side::Here(local) => local.unsent.is_empty(),
+        }
+    }
+
+    fn give(&mut self, bytes: &[u8]) {
+        match self {
+            Side::There(call) => call.give_stdin(bytes),
+            Side::Here(local) => local.unsent.extend(bytes.iter().copied()),
+        }
+    }
+
+    fn end_input(&mut self) {
+        match self {
+            Side::There(call) => call.end_stdin(),
+            Side::Here(local) => local.input_ended = true,
+        }
+    }
+
+    fn take(&mut self, count: usize) {
+        if let Side::There(call) = self {
+            call.take(Stream::Stdout, count);
+        }
+    }
+
+    fn print_error(&mut self, bytes: &[u8]) {
+        if let Side::There(call) = self {
+            call.take(Stream::Stderr, bytes.len());
+        }
+        for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let line = text::escaped(line.strip_prefix(b"nbs-ts: ").unwrap_or(line));
+            match self {
+                Side::There(call) => cli::warn("nbs-ts", &format!("{}: {line}", call.machine())),
+                Side::Here(_) => cli::warn("nbs-ts", &line),
+            }
+        }
+    }
+}
+
+impl Local {
+    fn start(words: Vec<OsString>) -> io::Result<Local> {
+        let mut command = child::ourselves(machine::CALL);
+        command.args([&std::process::id().to_string(), "pipes", "exec"]).args(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A C-c is for us; it cleans up when we have ended.
+        command.process_group(0);
+        let mut process = files::with_callers_umask(|| command.spawn()).map_err(child::why_not_ourselves)?;
+        let (stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
+        let local = Local { process, stdin, stdout, stderr, unsent: Outbox::default(), input_ended: false };
+        local.stdin.as_ref().map_or(Ok(()), child::let_nothing_wait)?;
+        local.stdout.as_ref().map_or(Ok(()), child::let_nothing_wait)?;
+        local.stderr.as_ref().map_or(Ok(()), child::let_nothing_wait)?;
+        Ok(local)
+    }
+
+    fn drive(&mut self, came: &mut Vec<Came>, reads: bool) -> io::Result<()> {
+        if let Some(stdin) = &mut self.stdin
+            && (self.unsent.flush(stdin).is_err() || (self.input_ended && self.unsent.is_empty()))
+        {
+            // Why it reads no more it says itself.
+            self.stdin = None;
+        }
+        if self.stdin.is_none() {
+            self.unsent.clear();
+        }
+        let mut buffer = [0; AT_ONCE];
+        if let Some(stdout) = self.stdout.as_mut().filter(|_| reads) {
+            match outbox::read(stdout, &mut buffer)? {
+                Some(0) => self.stdout = None,
+                Some(count) => came.push(Came::Stdout(buffer[..count].to_vec())),
+                None => {}
+            }
+        }
+        if let Some(stderr) = &mut self.stderr {
+            match outbox::read(stderr, &mut buffer)? {
+                Some(0) => self.stderr = None,
+                Some(count) => came.push(Came::Stderr(buffer[..count].to_vec())),
+                None => {}
+            }
+        }
+        if self.stdout.is_none() && self.stderr.is_none() {
+            let code = ExitStatus::number_of(self.process.wait()?);
+            came.push(Came::Ended(End::Exit(code as u8)));
+        }
+        Ok(())
+    }
+
+    fn watch<'a>(&'a self, poll_set: &mut PollSet<'a, ()>, reads: bool) {
+        if let Some(stdin) = self.stdin.as_ref().filter(|_| !self.unsent.is_empty()) {
+            poll_set.writable(stdin, ());
+        }
+        if let Some(stdout) = self.stdout.as_ref().filter(|_| reads) {
+            poll_set.readable(stdout, ());
+        }
+        if let Some(stderr) = &self.stderr {
+            poll_set.readable(stderr, ());
+        }
+    }
+}
+
+/// Until the second has ended; returns whether both have done all. `passed` gets the number of bytes that
+/// have passed.
+pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) -> Result<bool> {
+    let mut pending: Vec<u8> = Vec::new();
+    let mut sent = None;
+    loop {
+        let reads = pending.len() < MOST_PENDING;
+        let mut came = Vec::new();
+        if sent.is_none() {
+            from.drive(&mut came, reads)?;
+        }
+        for came in came {
+            match came {
+                Came::Stdout(bytes) => pending.extend(bytes),
+                Came::Stderr(bytes) => from.print_error(&bytes),
+                Came::Ended(End::Exit(code)) => sent = Some(code),
+                Came::Ended(End::Lost(failure)) => return Err(failure),
+            }
+        }
+        let mut count = 0;
+        while count < pending.len() && to.wants_input() {
+            let piece = &pending[count..pending.len().min(count + AT_ONCE)];
+            to.give(piece);
+            count += piece.len();
+        }
+        pending.drain(..count);
+        from.take(count);
+        passed(count);
+        if sent.is_some() && pending.is_empty() {
+            to.end_input();
+        }
+        let mut came = Vec::new();
+        to.drive(&mut came, true)?;
+        for came in came {
+            match came {
+                Came::Stdout(bytes) => to.take(bytes.len()),
+                Came::Stderr(bytes) => to.print_error(&bytes),
+                Came::Ended(End::Exit(code)) => return Ok(code == 0 && sent.is_none_or(|sent| sent == 0)),
+                Came::Ended(End::Lost(failure)) => return Err(failure),
+            }
+        }
+        if !pending.is_empty() && to.wants_input() {
+            continue;
+        }
+        let mut poll_set = PollSet::new();
+        let mut deadline = to.watch(&mut poll_set, true);
+        if sent.is_none() {
+            deadline = deadline.min(from.watch(&mut poll_set, pending.len() < MOST_PENDING));
+        }
+        poll_set.wait(deadline).trying("wait for the other machine")?;
+    }
+}

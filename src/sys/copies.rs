@@ -1,0 +1,101 @@
+//! What a copy of a file has besides its name: type, mode, time, holes.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io,
+    os::{fd::AsFd, unix::ffi::OsStringExt},
+};
+
+use rustix::{
+    fs::{self, AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, UTIME_OMIT},
+    io::Errno,
+};
+
+use crate::sys::files::Folder;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Folder,
+    Link,
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    pub(crate) mode: u32,
+    pub(crate) seconds: i64,
+    pub(crate) nanoseconds: u32,
+}
+
+impl Attributes {
+    fn of(stat: &Stat) -> (Kind, Attributes) {
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Folder,
+            FileType::Symlink => Kind::Link,
+            _ => Kind::Other,
+        };
+        let (seconds, nanoseconds) = (stat.st_mtime, stat.st_mtime_nsec as u32);
+        (kind, Attributes { mode: stat.st_mode & 0o1777, seconds, nanoseconds })
+    }
+
+    fn times(self) -> Timestamps {
+        let modified = Timespec { tv_sec: self.seconds, tv_nsec: self.nanoseconds.into() };
+        Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: modified }
+    }
+
+    /// Gives them to a file or a directory.
+    pub(crate) fn set(self, file: &impl AsFd) -> io::Result<()> {
+        fs::fchmod(file, Mode::from_raw_mode(self.mode))?;
+        Ok(fs::futimens(file, &self.times())?)
+    }
+
+    /// Gives a link the time; its mode means nothing.
+    pub(crate) fn set_of_link(self, folder: &Folder, name: &OsStr) -> io::Result<()> {
+        Ok(fs::utimensat(folder, name, &self.times(), AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+}
+
+/// What has that name; of a link what it leads to, if it is followed.
+pub(crate) fn look(folder: &Folder, name: &OsStr, follows: bool) -> io::Result<(Kind, Attributes)> {
+    let flags = if follows { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+    Ok(Attributes::of(&fs::statat(folder, name, flags)?))
+}
+
+/// Opens a regular file for reading, and nothing else.
+pub(crate) fn open(folder: &Folder, name: &OsStr, follows: bool) -> io::Result<(File, Attributes)> {
+    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    flags.set(OFlags::NOFOLLOW, !follows);
+    let file = fs::openat(folder, name, flags, Mode::empty())?;
+    match Attributes::of(&fs::fstat(&file)?) {
+        (Kind::File, attributes) => Ok((File::from(file), attributes)),
+        _ => Err(io::Error::other("it is no longer a file")),
+    }
+}
+
+/// Makes a private file of a name that does not exist.
+pub(crate) fn create(folder: &Folder, name: &str) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(fs::openat(folder, name, flags, Mode::from_raw_mode(0o600))?))
+}
+
+pub(crate) fn target_of(folder: &Folder, link: &OsStr) -> io::Result<OsString> {
+    Ok(OsString::from_vec(fs::readlinkat(folder, link, Vec::new())?.into_bytes()))
+}
+
+pub(crate) fn make_link(folder: &Folder, target: &OsStr, name: &str) -> io::Result<()> {
+    Ok(fs::symlinkat(target, folder, name)?)
+}
+
+/// Where the next data of a file begins and ends; `None`: only a hole follows.
+pub(crate) fn next_data(file: &File, from: u64) -> io::Result<Option<(u64, u64)>> {
+    match fs::seek(file, SeekFrom::Data(from)) {
+        Ok(start) => Ok(Some((start, fs::seek(file, SeekFrom::Hole(start))?))),
+        Err(Errno::NXIO) => Ok(None),
+        // Not every file knows its holes.
+        Err(Errno::INVAL) => Ok(Some((from, u64::MAX))),
+        Err(error) => Err(error.into()),
+    }
+}
