@@ -65,7 +65,10 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 /// No code of ours can be mistaken for the program's.
 fn of_exec(failure: Failure) -> Failure {
     match failure {
-        Failure::Failed(_) => Failure::status(255, failure.kind(), failure.message().map(str::to_owned)),
+        Failure::Failed(_) => {
+            let kind = failure.kind();
+            failure.into_status(255, kind)
+        }
         failure => failure,
     }
 }
