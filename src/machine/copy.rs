@@ -408,7 +408,7 @@ impl<Input: Read> Receiver<Input> {
         path: &Path,
         attributes: Attributes,
     ) -> io::Result<()> {
-        let begun = folder.map(|folder| Unfinished::begin(folder)).transpose();
+        let begun = folder.map(Unfinished::begin).transpose();
         let mut unfinished = begun.unwrap_or_else(|error| {
             self.complain(path, &error);
             None
@@ -499,6 +499,107 @@ impl Drop for Unfinished {
         if !self.is_finished {
             // If it has gone already, the result is the same.
             let _ = self.folder.remove_file(OsStr::new(&self.temporary));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::{rounds, spoiled};
+
+    /// A directory that goes with the test.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new() -> Scratch {
+            let path = std::env::temp_dir().join(format!("nbs-copy-{}", random::hex::<8>().unwrap()));
+            std::fs::create_dir(&path).unwrap();
+            Scratch(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn header(kind: u8, name: &[u8]) -> Vec<u8> {
+        let length = (name.len() as u32).to_le_bytes();
+        let attributes = [&0o755_u32.to_le_bytes()[..], &1_i64.to_le_bytes(), &2_u32.to_le_bytes()].concat();
+        [&[kind], &length[..], name, &attributes].concat()
+    }
+
+    fn file(name: &[u8], content: &[u8]) -> Vec<u8> {
+        let length = (content.len() as u32).to_le_bytes();
+        [&header(b'F', name)[..], &length, content, &END.to_le_bytes()].concat()
+    }
+
+    fn link(name: &[u8], target: &[u8]) -> Vec<u8> {
+        [&header(b'L', name)[..], &(target.len() as u32).to_le_bytes(), target].concat()
+    }
+
+    fn receive(target: &Path, stream: &[u8]) -> (io::Result<()>, bool) {
+        let target = Target::open(target, false).unwrap();
+        let mut receiver = Receiver { input: stream, target, levels: Vec::new(), failed: false };
+        (receiver.receive(), receiver.failed)
+    }
+
+    #[test]
+    fn nothing_is_written_outside_the_target() {
+        let scratch = Scratch::new();
+        let (inside, outside) = (scratch.0.join("in"), scratch.0.join("out"));
+        for folder in [&inside, &outside] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        let out = outside.as_os_str().as_bytes();
+        let names: [&[u8]; 7] = [b"..", b".", b"", b"../x", b"/x", b"a/b", b"a\0b"];
+        for name in names {
+            assert!(receive(&inside, &file(name, b"x")).0.is_err(), "{name:?}");
+            let within = [header(b'D', b"d"), header(b'D', name)].concat();
+            assert!(receive(&inside, &within).0.is_err(), "{name:?}");
+        }
+        // A link, and then something by its name.
+        let by_link = [link(b"l", out), header(b'D', b"l"), file(b"x", b"x"), b"U".to_vec(), b"E".to_vec()];
+        let (received, failed) = receive(&inside, &by_link.concat());
+        assert!(received.is_ok() && failed);
+        std::fs::write(outside.join("safe"), "safe").unwrap();
+        let to_file = [out, b"/safe"].concat();
+        let by_link = [link(b"m", &to_file), file(b"m", b"changed"), b"E".to_vec()].concat();
+        assert!(matches!(receive(&inside, &by_link), (Ok(()), false)));
+        assert_eq!(std::fs::read(outside.join("safe")).unwrap(), b"safe");
+        assert_eq!(std::fs::read(inside.join("m")).unwrap(), b"changed");
+        assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1);
+        // More ways out than in.
+        assert!(receive(&inside, b"UE").0.is_err());
+    }
+
+    #[test]
+    fn whatever_comes_is_an_error_or_lands_inside_and_nothing_is_left_half() {
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.0.join("in")).unwrap();
+        let parts = [
+            file(b"a", b"12345"),
+            header(b'D', b"d"),
+            file(b"b", &[b'x'; 100]),
+            link(b"c", b"../.."),
+            header(b'D', b"e"),
+            b"UU".to_vec(),
+            file(b"f", b""),
+            b"E".to_vec(),
+        ];
+        let right = parts.concat();
+        for (seed, mut random) in rounds(300) {
+            let _ = receive(&scratch.0.join("in"), &spoiled(&right, &mut random));
+            let _ = receive(&scratch.0.join("in"), &right[..random.usize(..right.len())]);
+            assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 1, "seed {seed}");
+            let left = std::fs::read_dir(scratch.0.join("in")).unwrap();
+            let is_half = |name: &OsStr| name.as_bytes().starts_with(b".nbs-");
+            assert!(!left.flatten().any(|entry| is_half(&entry.file_name())), "seed {seed}");
+            // A mode may be one that nobody can write with.
+            std::fs::remove_dir_all(scratch.0.join("in")).unwrap();
+            std::fs::create_dir(scratch.0.join("in")).unwrap();
         }
     }
 }

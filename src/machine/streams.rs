@@ -48,7 +48,10 @@ impl Printed {
         let before = self.unprinted.len();
         let printed = match &self.output {
             Some(output) => self.unprinted.flush(&mut &*output),
-            None => Ok(self.unprinted.clear()),
+            None => {
+                self.unprinted.clear();
+                Ok(())
+            }
         };
         call.take(self.stream, before - self.unprinted.len());
         if self.output.is_some() && self.unprinted.is_empty() && call.has_closed(self.stream) {

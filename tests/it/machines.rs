@@ -1,6 +1,7 @@
 //! Sessions on other machines: every verb, over what stands for one.
 
 mod connection;
+mod copies;
 mod exec;
 mod several;
 mod workers;

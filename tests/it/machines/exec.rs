@@ -4,7 +4,7 @@ use super::*;
 use std::io::{Read, Write};
 
 /// So many bytes that no line of them is like another.
-fn noise(count: usize) -> Vec<u8> {
+pub(super) fn noise(count: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
