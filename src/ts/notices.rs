@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use crate::{
     json::Object,
-    session::{Activity, ActivityView, Handle},
+    session::{Activity, ActivityView, Address},
     sorted::Map,
     sys::deadline::Deadline,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PersonNotice {
-    pub(crate) handle: Handle,
+    pub(crate) address: Address,
     pub(crate) name: Option<String>,
     /// `waiting`, `done`, `failed` or `ended`.
     pub(crate) event: &'static str,
@@ -23,7 +23,11 @@ pub(crate) struct PersonNotice {
 impl PersonNotice {
     /// In one line that can be shown.
     pub(crate) fn line(&self) -> String {
-        let who = self.name.as_deref().map_or_else(|| self.handle.to_string(), |name| format!("@{name}"));
+        let who = match (&self.name, &self.address.machine) {
+            (None, _) => self.address.to_string(),
+            (Some(name), None) => format!("@{name}"),
+            (Some(name), Some(machine)) => format!("{machine}:@{name}"),
+        };
         let between = if self.text.is_empty() { "" } else { ": " };
         format!("{who} {}{between}{}", self.event, self.text)
     }
@@ -31,7 +35,7 @@ impl PersonNotice {
     pub(crate) fn json(&self) -> Object {
         Object::new()
             .text("event", self.event)
-            .text("handle", self.handle.as_str())
+            .text("handle", &self.address.to_string())
             .bytes_or_null("name", self.name.as_ref().map(|name| name.as_bytes()))
             .text("text", &self.text)
     }
@@ -50,7 +54,7 @@ struct OfOne {
 pub(crate) struct Notices {
     /// Of each session at most one in that time.
     every: Duration,
-    sessions: Map<Handle, OfOne>,
+    sessions: Map<Address, OfOne>,
 }
 
 impl Notices {
@@ -60,9 +64,9 @@ impl Notices {
 
     /// That is what it does now.
     pub(crate) fn see(&mut self, overview: &ActivityView) {
-        let handle = &overview.glance.handle;
-        let is_first = !self.sessions.contains_key(handle);
-        let of_one = self.sessions.or_insert(handle.clone(), OfOne::default());
+        let address = overview.address();
+        let is_first = !self.sessions.contains_key(&address);
+        let of_one = self.sessions.or_insert(address.clone(), OfOne::default());
         of_one.name = overview.glance.name.as_ref().map(|name| name.as_str().to_owned());
         let Some(activity) = overview.activity else { return };
         let now = (activity, overview.question_id());
@@ -89,14 +93,14 @@ impl Notices {
         let text = overview.question.clone().filter(|_| activity == Activity::Waiting);
         let text = text.or_else(|| overview.said_in_words()).unwrap_or_default();
         let name = of_one.name.clone();
-        of_one.pending = Some(PersonNotice { handle: handle.clone(), name, event, text });
+        of_one.pending = Some(PersonNotice { address, name, event, text });
     }
 
     /// It has ended; so much of that is known.
-    pub(crate) fn end(&mut self, handle: &Handle, text: String) {
-        if let Some(of_one) = self.sessions.get_mut(handle) {
+    pub(crate) fn end(&mut self, address: &Address, text: String) {
+        if let Some(of_one) = self.sessions.get_mut(address) {
             let name = of_one.name.clone();
-            of_one.pending = Some(PersonNotice { handle: handle.clone(), name, event: "ended", text });
+            of_one.pending = Some(PersonNotice { address: address.clone(), name, event: "ended", text });
         }
     }
 
@@ -167,11 +171,20 @@ pub(crate) fn minute_of_day(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{ListEntry, client::ReportedState};
+    use crate::session::{Handle, ListEntry, client::ReportedState};
+
+    fn address() -> Address {
+        Address { machine: None, handle: Handle::parse(b"0000000a").unwrap() }
+    }
 
     fn overview(activity: Activity, question: Option<&str>) -> ActivityView {
-        let handle = Handle::parse(b"0000000a").unwrap();
-        let glance = ListEntry { handle, alive: true, name: None, command: "x".into(), started: None };
+        let glance = ListEntry {
+            handle: address().handle,
+            alive: true,
+            name: None,
+            command: "x".into(),
+            started: None,
+        };
         let mut overview = ActivityView::brief(glance, ReportedState::Nothing);
         overview.activity = Some(activity);
         overview.question = question.map(str::to_owned);
@@ -204,11 +217,11 @@ mod tests {
         assert_eq!(send(42, Failed, None), "");
         assert!(notices.has_some());
         assert_eq!(notices.deadline(), Deadline::at(start + Duration::from_secs(51)));
-        notices.end(&Handle::parse(b"0000000a").unwrap(), "exit code 3".into());
+        notices.end(&address(), "exit code 3".into());
         assert_eq!(notices.due(start + Duration::from_secs(51))[0].line(), "0000000a ended: exit code 3");
         assert!(!notices.has_some());
         // It is forgotten.
-        notices.end(&Handle::parse(b"0000000a").unwrap(), String::new());
+        notices.end(&address(), String::new());
         assert!(!notices.has_some());
     }
 

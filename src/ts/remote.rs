@@ -55,7 +55,7 @@ const CHOOSE: [&str; 3] = ["wait", "find", "kill"];
 /// Makes the call on another machine, if it is for one.
 pub(crate) fn call(verb: &'static str, call: &CommandLine) -> Option<Result<()>> {
     // These show several machines at a time, here.
-    if ["top", "page"].contains(&verb) {
+    if ["top", "page", "notify"].contains(&verb) {
         return None;
     }
     match Plan::of(verb, call) {

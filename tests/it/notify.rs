@@ -2,7 +2,10 @@
 
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, field, run, whole_lines};
+use crate::{
+    machines::Elsewhere,
+    support::{Scratch, eventually, field, run, whole_lines},
+};
 
 const ASKS: &str = "printf 'Delete build/? [y/N] '; read x; printf 'sure? '; read y; exit 3";
 
@@ -115,4 +118,26 @@ fn in_quiet_hours_nobody_is_told_and_bad_options_are_refused() {
     notify.finish().signal(15);
     scratch.ts(&["notify"]).code(4).complains("missing --command, --osc or --webhook-file");
     scratch.ts(&["notify", "--osc", "--quiet=22-07"]).code(4).complains("is not like 22:00-07:00");
+}
+
+#[test]
+fn sessions_on_other_machines_are_told_of_by_where_they_are() {
+    let there = Elsewhere::new();
+    let far = there.create(ASKS);
+    let near = there.scratch.create(ASKS);
+    let notify = there.scratch.start(&["notify", "--on=all", "--every=0", "--command=cat >>told"]);
+    let of = |handle: &str| -> Vec<String> {
+        let ours = |line: &&String| field(line, "handle") == format!("\"{handle}\"");
+        let event = |line: &String| field(line, "event").trim_matches('"').to_owned();
+        told(&there.scratch).iter().filter(ours).map(event).collect()
+    };
+    eventually("both questions", || of(&far) == ["waiting"] && of(&near) == ["waiting"]);
+    there.ts(&["answer", &far, "yes"]).code(0);
+    eventually("the second question", || of(&far) == ["waiting", "waiting"]);
+    there.ts(&["send", &far, "y"]).code(0);
+    eventually("the end there", || of(&far) == ["waiting", "waiting", "ended"]);
+    let last = told(&there.scratch).pop().unwrap();
+    assert_eq!(field(&last, "text"), "\"exit code 3\"");
+    run(Command::new("kill").arg(notify.pid().to_string())).code(0);
+    notify.finish().signal(15);
 }

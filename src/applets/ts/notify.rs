@@ -5,7 +5,7 @@
 //! Runs until SIGTERM or C-c. Sends a notice once for each session that starts to
 //! wait for input, is done, fails or ends. A session that a call waits on needs
 //! no notice. Sessions that already wait get one at the start. It sleeps while
-//! nothing happens. For other machines, run it there.
+//! nothing happens.
 //!
 //! sh runs CMD. Its standard input has the notice as an object: event, handle,
 //! name, text. Its environment has NBS_EVENT (waiting, done, failed or ended),
@@ -24,6 +24,8 @@
 //!                     send nothing between these times of day; afterwards send
 //!                     what still holds
 //!   --name=PATTERN    only sessions with this in their name
+//!   --on=MACHINE      sessions on that machine (repeatable; all: this and all
+//!                     known machines)
 //!   --json            print errors as an object
 //!
 //! Example:
@@ -51,7 +53,10 @@ use crate::{
         term,
     },
     terminal::text,
-    ts::notices::{Notices, PersonNotice, QuietHours, minute_of_day},
+    ts::{
+        notices::{Notices, PersonNotice, QuietHours, minute_of_day},
+        remote,
+    },
 };
 
 /// How many commands may run at a time; the others wait.
@@ -79,7 +84,9 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 
     let state_dir = StateDir::open_or_make()?;
     let ended = Signals::catch(&[SIGCHLD]).trying("wait for commands")?;
-    let (feed, _) = Feed::begin(&state_dir, pattern.as_deref(), &[None])?;
+    let on = call.values("on", cli::some)?;
+    let machines = if on.is_empty() { vec![None] } else { remote::machines(&on)? };
+    let (feed, _) = Feed::begin(&state_dir, pattern.as_deref(), &machines)?;
     let notices = Notices::new(every);
     let again = Map::new();
     Notifier { state_dir, feed, notices, ways, quiet, ended, running: Vec::new(), again }.run()
@@ -141,21 +148,24 @@ impl Notifier {
         let Notifier { state_dir, feed, notices, again, .. } = self;
         feed.take_news(state_dir, &mut |news| match news {
             FeedNews::Told(overview) => {
-                let Some(overview) = state_dir.looked_at(*overview) else { return };
+                let is_here = overview.machine.is_none();
+                // What is told elsewhere has been looked at there.
+                let looked = if is_here { state_dir.looked_at(*overview) } else { Some(*overview) };
+                let Some(overview) = looked else { return };
                 let handle = &overview.glance.handle;
                 if !overview.glance.alive {
-                    let code = overview.exit_code;
-                    notices.end(handle, code.map_or_else(String::new, |code| format!("exit code {code}")));
+                    let code = overview.exit_code.map(|code| format!("exit code {code}"));
+                    notices.end(&overview.address(), code.unwrap_or_default());
                     again.remove(handle);
                     return;
                 }
-                if overview.wants_look() {
+                if is_here && overview.wants_look() {
                     again.insert(handle.clone(), Instant::now() + LOOK_AGAIN);
                 }
                 notices.see(&overview);
             }
             FeedNews::Removed(address, _) => drop(again.remove(&address.handle)),
-            FeedNews::Lost { .. } => {}
+            FeedNews::Lost { machine, why, .. } => cli::warn("nbs-ts", &format!("{machine}: {why}")),
         })
     }
 
@@ -210,7 +220,7 @@ impl Notifier {
             command_line
                 .args(["-c", command])
                 .env("NBS_EVENT", notice.event)
-                .env("NBS_HANDLE", notice.handle.as_str())
+                .env("NBS_HANDLE", notice.address.to_string())
                 .env("NBS_NAME", notice.name.as_deref().unwrap_or_default())
                 .env("NBS_TEXT", &notice.text)
                 .env("NBS_LINE", &line);
