@@ -16,6 +16,7 @@ mod clients;
 mod flow;
 mod foreground;
 mod helper_client;
+mod history;
 mod inbox;
 mod input_scheduler;
 mod job;
@@ -49,6 +50,7 @@ use crate::{
         Events, ExitRecord, INPUT, PendingSession, SaidNotice, SessionDir, Settings,
         client::{
             SignalKey,
+            input_history::Mode,
             protocol::{Response, SizeSince},
             snapshot::Input,
         },
@@ -197,8 +199,9 @@ impl Relay {
     /// All files of the session are there by now.
     pub(crate) fn new(start: RelayStart) -> Result<Relay> {
         let size @ Size { cols, rows } = start.master.size().trying("read the size of the terminal")?;
-        let recorder = Recorder::open(&start.pending.folder, &start.settings, start.interactive, size)
-            .trying("open the logs")?;
+        let recorder =
+            Recorder::open(&start.pending.folder, &start.settings, start.interactive, size, start.child)
+                .trying("open the logs")?;
         let fifo = start.pending.folder.open_fifo(INPUT).trying("open the input")?;
         let slave = start.master.open_slave().trying("open the slave of the terminal")?;
         let session = start.pending.session().trying("open the session's directory")?;
@@ -624,6 +627,8 @@ impl Relay {
         match self.master.write(&bytes[..room]) {
             Ok(count) if count > 0 => {
                 let mode = journal::mode(&modes, prompt);
+                let lines = (mode == Some(Mode::Lines)).then_some(&bytes[..count]);
+                self.recorder.note_input(self.clients.source(), lines);
                 if self.journal.note(&bytes[..count], offset, mode) {
                     let first = u64::from(self.interactive);
                     let next = self.recorder.last_completion().map_or(first, |last| last.saturating_add(1));

@@ -30,6 +30,7 @@ mod exit_code;
 mod find;
 mod gc;
 mod help;
+mod history;
 mod hooks;
 mod integrate;
 mod key;
@@ -80,6 +81,7 @@ const TASKS: [(&str, &[&str]); 7] = [
             "top",
             "find",
             "status",
+            "history",
             "report",
             "pwd",
             "cast",

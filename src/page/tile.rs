@@ -19,7 +19,8 @@ use crate::{
         versioned_screen::{self, Numbers},
     },
     session::{
-        Activity, ActivityView, Handle, ListEntry, ScreenCache, SessionDir, StateDir, Target, Wanted,
+        Activity, ActivityView, Handle, InputSource, ListEntry, ScreenCache, SessionDir, StateDir, Target,
+        Wanted,
         client::{RelayClient, ReportedState, WaitOutcome, sending},
     },
     sys::{clock::unix_seconds, deadline::Deadline},
@@ -362,6 +363,7 @@ impl Tile {
             Some(typing) => typing,
             none => {
                 let client = RelayClient::open(session).ok().flatten().ok_or(GONE)?;
+                let client = client.typing_as(InputSource::Attached);
                 none.insert(PendingInput { client, keys: Vec::new(), under_way: false })
             }
         };

@@ -19,7 +19,7 @@ use crate::{
     jail::Admission,
     relay::{activity_tracker::Audience, inbox::Inbox},
     session::{
-        Report,
+        InputSource, Report,
         client::{
             job::Handed,
             protocol::{Asked, Follower, LONGEST_LINE, RelayRequest, Response, SizeSince},
@@ -96,6 +96,8 @@ pub(crate) struct Client {
     waits: bool,
     // It hands a command over, and what it has sent of that is typed also if it leaves.
     runs: bool,
+    // As who it types.
+    source: InputSource,
     hung_up: bool,
     // Set while its inbox or outbox is large: a number that grows, so that the smallest is
     // the one which has been so for longest.
@@ -348,6 +350,7 @@ impl Clients {
             wish,
             waits: false,
             runs: false,
+            source: InputSource::default(),
             hung_up: false,
             slow_since: None,
         };
@@ -483,6 +486,7 @@ impl Clients {
                 }
                 return Some(RelayRequest::Job(job));
             }
+            Some(RelayRequest::Source(source)) => client.source = source,
             Some(RelayRequest::Type { length: 0 }) => {
                 self.respond(id, &Response::Typed { count: 0, held: false })
             }
@@ -603,6 +607,15 @@ impl Clients {
     /// The one whose text is being typed.
     pub(crate) fn typist(&self) -> Option<&Client> {
         self.all.get(self.typists.front()?)
+    }
+
+    /// As who it types; what comes through the FIFO nobody has told of.
+    pub(crate) fn source(&self) -> InputSource {
+        match self.typist() {
+            Some(client) if client.runs => InputSource::Run,
+            Some(client) => client.source,
+            None => InputSource::default(),
+        }
     }
 
     pub(crate) fn typist_id(&self) -> Option<ClientId> {

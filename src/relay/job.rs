@@ -12,6 +12,9 @@ use crate::{
 /// Those that nobody has asked for are not kept for ever.
 const MOST: usize = 64;
 
+/// How much of a command's text is kept.
+const LONGEST_TEXT: usize = 8 * 1024;
+
 #[derive(Default)]
 pub(crate) struct Jobs {
     // In the order in which they were handed over.
@@ -23,6 +26,8 @@ struct Entry {
     // `None`: the call has left it.
     owner: Option<ClientId>,
     stage: Stage,
+    // The command, or its start; empty where the call has not told.
+    text: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +64,7 @@ impl Jobs {
         let at = match self.all.iter().position(|entry| entry.owner == Some(owner)) {
             Some(at) => at,
             None => {
-                self.all.push(Entry { job, owner: Some(owner), stage: Stage::Unnumbered });
+                self.all.push(Entry { job, owner: Some(owner), stage: Stage::Unnumbered, text: Vec::new() });
                 let surplus = self.all.len().saturating_sub(MOST);
                 let mut left = 0..surplus;
                 self.all.retain(|entry| entry.owner.is_some() || left.next().is_none());
@@ -81,6 +86,25 @@ impl Jobs {
         if is_known && entry.stage == Stage::Unnumbered {
             entry.stage = Stage::Numbered(job.last.saturating_add(1));
         }
+    }
+
+    /// This is, or goes on, the command of this call.
+    pub(crate) fn note_text(&mut self, owner: ClientId, text: &[u8]) {
+        if let Some(entry) = self.all.iter_mut().find(|entry| entry.owner == Some(owner)) {
+            let room = LONGEST_TEXT.saturating_sub(entry.text.len());
+            entry.text.extend_from_slice(&text[..text.len().min(room)]);
+        }
+    }
+
+    /// The command of a call that is this one of a shell, or that the shell is being handed.
+    pub(crate) fn text(&self, level: usize, seq: u64) -> Option<String> {
+        let is_it = |entry: &&Entry| entry.stage == Stage::Numbered(seq) && entry.job.level == level;
+        let comes = |entry: &&Entry| {
+            entry.stage == Stage::Unnumbered && entry.job.handed == Handed::InPart && entry.job.level == level
+        };
+        let entry = self.all.iter().find(is_it).or_else(|| self.all.iter().rev().find(comes))?;
+        let text = String::from_utf8_lossy(&entry.text).trim_end_matches('\n').to_owned();
+        (!text.is_empty()).then_some(text)
     }
 
     /// This shell takes what was handed over last, as its command of this number.

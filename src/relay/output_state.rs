@@ -4,6 +4,8 @@
 //! Pure: bytes in, the same for any way of splitting them. Only what is in output.log is
 //! fed to it: a mark counts once whoever hears of it can read all before it.
 
+use std::ops::Range;
+
 use memchr::memmem;
 
 use crate::{
@@ -13,7 +15,7 @@ use crate::{
             PromptState, SignalKey,
             sending::{PASTE, PASTE_END},
         },
-        shell::{CLEAR, Mark, MarkParser},
+        shell::{CLEAR, Dialect, FoundMark, Mark, MarkParser},
     },
     terminal::{
         queries::{KittyFlags, MOST_ASKED, Part, PrivateModes, Query, Sequences},
@@ -59,6 +61,12 @@ pub(crate) struct OutputState {
     // Those of them that have reported for the first time, and the one that is still to.
     joined: Vec<usize>,
     awaited: Option<usize>,
+    // For the history, until somebody asks.
+    steps: Vec<CommandStep>,
+    // The directory that was reported last, until a prompt begins.
+    folder: Option<Vec<u8>>,
+    // How many lines have been typed whose commands have not begun.
+    lines_typed: usize,
 }
 
 /// The edges of commands.
@@ -77,12 +85,55 @@ pub(crate) struct DoneCommand {
     pub(crate) completion: Completion,
 }
 
+/// What has become of a command of a shell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CommandStep {
+    /// It has begun. Its prompt was drawn from `prompt` on, and its output comes behind `output`.
+    Begun { command: CommandOf, prompt: u64, output: u64, folder: Option<Vec<u8>> },
+    /// The prompt of a shell ends that does not say that a command begins.
+    SilentPrompt { level: usize, end: u64 },
+    /// It has ended, where the log was so long.
+    Ended { command: CommandOf, code: i32, end: u64 },
+}
+
+/// Whose command it is, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CommandOf {
+    pub(crate) level: usize,
+    pub(crate) seq: u64,
+    pub(crate) dialect: Dialect,
+}
+
 /// A shell that reports.
 #[derive(Default)]
 struct Numbering {
     // Its last number, and what that number lacks to the number of the session's completion.
     last: Option<u64>,
     ahead: i64,
+    dialect: Option<Dialect>,
+    // Such a line may end; its editor shows it, and not the terminal.
+    reads: bool,
+    edits: bool,
+    // The last command whose end is among the steps.
+    done: Option<u64>,
+    // Where its prompt began, where the output of its command ended, and its directory.
+    prompt: u64,
+    output_end: Option<u64>,
+    folder: Option<Vec<u8>>,
+}
+
+impl Numbering {
+    /// It does not say that a command begins: the line that is entered at its prompt does.
+    fn is_silent(&self) -> bool {
+        self.dialect == Some(Dialect::Posix)
+    }
+}
+
+impl CommandOf {
+    /// Its shell says that it begins.
+    pub(crate) fn is_told(self) -> bool {
+        self.dialect != Dialect::Posix
+    }
 }
 
 impl OutputState {
@@ -112,7 +163,32 @@ impl OutputState {
             edges: Edges::default(),
             told: 0,
             last_completion: None,
+            steps: Vec::new(),
+            folder: None,
+            lines_typed: 0,
         }
+    }
+
+    /// The session's own shell is such a one.
+    pub(crate) fn note_dialect(&mut self, dialect: Dialect) {
+        self.levels[0].dialect = Some(dialect);
+    }
+
+    /// Something is typed: does an editor read it, where that is the shell at its prompt?
+    pub(crate) fn note_editor(&mut self, edits: bool) {
+        if self.prompt.is_there() {
+            self.levels[self.level].edits = edits;
+        }
+    }
+
+    /// Does the shell that reports now not say that a command begins?
+    pub(crate) fn is_silent(&self) -> bool {
+        self.levels[self.level].is_silent()
+    }
+
+    /// What has become of commands since this was last called, in order.
+    pub(crate) fn take_steps(&mut self) -> Vec<CommandStep> {
+        std::mem::take(&mut self.steps)
     }
 
     /// How many bytes have been printed.
@@ -163,13 +239,13 @@ impl OutputState {
 
     /// One more shell is about to report, with this secret; another that was about to will
     /// not.
-    pub(crate) fn await_level(&mut self, secret: &str) {
+    pub(crate) fn await_level(&mut self, secret: &str, dialect: Dialect) {
         if self.awaited.take().is_some() {
             self.marks.take_back();
             self.levels.pop();
         }
         self.marks.add(secret);
-        self.levels.push(Numbering::default());
+        self.levels.push(Numbering { dialect: Some(dialect), ..Numbering::default() });
         self.awaited = Some(self.levels.len() - 1);
     }
 
@@ -212,6 +288,12 @@ impl OutputState {
     /// `to_shell`: who reads them is the shell that reports, and no program that it has started.
     pub(crate) fn note_typed(&mut self, bytes: &[u8], held: bool, to_shell: bool) {
         let ends_line = self.ends_line(bytes);
+        if ends_line {
+            // What was typed before, and no command has begun by, was for somebody else.
+            let before = if self.prompt.is_there() { 0 } else { self.lines_typed };
+            let count = bytes.iter().filter(|byte| matches!(byte, b'\r' | b'\n')).count();
+            self.lines_typed = before.saturating_add(count);
+        }
         if !bytes.is_empty() {
             self.prompt = self.prompt.after_typing(ends_line);
         }
@@ -255,7 +337,7 @@ impl OutputState {
 
     /// What was typed, and nobody has read, has been discarded.
     pub(crate) fn note_discarded(&mut self) {
-        self.half_line = false;
+        (self.half_line, self.lines_typed) = (false, 0);
     }
 
     /// These bytes have been printed, and written down. Gives the commands that are done.
@@ -263,13 +345,16 @@ impl OutputState {
         let mut found = Vec::new();
         self.marks.feed(bytes, &mut found);
         let (private, said, asked) = (&mut self.private, &mut self.said, &mut self.asked);
-        let (weight, kitty) = (&mut self.asked_weight, &mut self.kitty);
+        let (weight, kitty, folder) = (&mut self.asked_weight, &mut self.kitty, &mut self.folder);
         let end = self.length + bytes.len() as u64;
         self.sequences.feed(bytes, &mut |part, left| {
             let Part::Sequence(sequence) = part else { return };
             private.handle(sequence);
             kitty.handle(sequence, private.alternate());
             said.handle(sequence);
+            if let Some(reported) = sequence.osc().and_then(reported_folder) {
+                *folder = Some(reported);
+            }
             if *weight < MOST_ASKED
                 && let Some(query) = Query::parse(sequence)
             {
@@ -281,21 +366,91 @@ impl OutputState {
                 asked.push((end - left as u64, query));
             }
         });
-        let (mut at, mut tells, mut done) = (self.length, false, Vec::new());
+        let begin = self.length;
+        let (mut at, mut tells, mut done) = (begin, false, Vec::new());
         self.length = end;
         for found in found {
             tells |= found.start > at && self.prints_output();
+            self.look_for_line(bytes, begin, at..found.start);
             at = found.end;
             done.extend(self.handle(found.level, &found.mark));
+            self.note_step(&found);
             tells |= matches!(
                 found.mark,
                 Mark::PromptEnd { .. } | Mark::Mended { .. } | Mark::Unfinished { .. } | Mark::Reads { .. }
             );
         }
+        self.look_for_line(bytes, begin, at..end);
         if tells || (end > at && self.prints_output()) {
             self.told = end;
         }
         done
+    }
+
+    /// Of a shell that does not say it, a command begins where the line ends that is entered. The
+    /// bytes are those of the log behind `begin`.
+    fn look_for_line(&mut self, bytes: &[u8], begin: u64, range: Range<u64>) {
+        let shell = &mut self.levels[self.level];
+        // A line that was typed before the prompt only an editor shows behind it.
+        let comes = if shell.edits { self.lines_typed > 0 } else { self.prompt == PromptState::Entered };
+        if !shell.reads || !comes || self.interrupted || range.is_empty() {
+            return;
+        }
+        let at = |offset: u64| offset.saturating_sub(begin) as usize;
+        let Some(newline) = memchr::memchr(b'\n', &bytes[at(range.start)..at(range.end)]) else { return };
+        shell.reads = false;
+        self.lines_typed = self.lines_typed.saturating_sub(1);
+        let seq = shell.last.map_or(0, |last| last.saturating_add(1));
+        self.steps.push(CommandStep::Begun {
+            command: CommandOf { level: self.level, seq, dialect: Dialect::Posix },
+            prompt: shell.prompt,
+            output: range.start.max(begin) + newline as u64 + 1,
+            folder: shell.folder.clone(),
+        });
+    }
+
+    /// What a mark says of the commands of its shell.
+    fn note_step(&mut self, found: &FoundMark) {
+        let shell = &mut self.levels[found.level];
+        let (is_silent, dialect) = (shell.is_silent(), shell.dialect.unwrap_or(Dialect::Bash));
+        let command = |seq| CommandOf { level: found.level, seq, dialect };
+        match found.mark {
+            Mark::PromptStart { seq } => {
+                if shell.done.is_none_or(|done| done < seq) {
+                    // Its report is missing.
+                    let step = CommandStep::Ended { command: command(seq), code: UNKNOWN, end: found.start };
+                    self.steps.push(step);
+                    shell.done = Some(seq);
+                }
+                shell.prompt = found.end;
+                shell.folder = self.folder.take().or(shell.folder.take());
+            }
+            Mark::PromptEnd { .. } if is_silent => {
+                shell.reads = true;
+                self.steps.push(CommandStep::SilentPrompt { level: found.level, end: found.end });
+            }
+            Mark::Unfinished { .. } => shell.reads = is_silent,
+            Mark::OutputEnd { .. } => shell.output_end = Some(found.start),
+            Mark::Started { seq } | Mark::Begun { seq } => {
+                (shell.reads, shell.output_end) = (false, None);
+                self.steps.push(CommandStep::Begun {
+                    command: command(seq),
+                    prompt: shell.prompt,
+                    output: found.end,
+                    folder: shell.folder.clone(),
+                });
+            }
+            Mark::Done { seq, code } => {
+                if shell.reads {
+                    // Its line was shown before the prompt.
+                    self.lines_typed = self.lines_typed.saturating_sub(1);
+                }
+                (shell.reads, shell.done) = (false, Some(seq));
+                let end = shell.output_end.take().unwrap_or(found.start);
+                self.steps.push(CommandStep::Ended { command: command(seq), code, end });
+            }
+            _ => {}
+        }
     }
 
     /// What is printed now is not drawn at a prompt.
@@ -383,8 +538,23 @@ impl OutputState {
     }
 }
 
+/// The directory that a shell reports: a file: URL (OSC 7).
+fn reported_folder(text: &[u8]) -> Option<Vec<u8>> {
+    let url = text.strip_prefix(b"7;file://")?;
+    let path = &url[memchr::memchr(b'/', url)?..];
+    let mut folder = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((&byte, behind)) = rest.split_first() {
+        let code = (byte == b'%').then(|| behind.get(..2)).flatten();
+        let code = code.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        folder.push(code.unwrap_or(byte));
+        rest = if code.is_some() { &behind[2..] } else { behind };
+    }
+    Some(folder)
+}
+
 /// The exit code of a command that nobody knows the code of.
-const UNKNOWN: i32 = -1;
+pub(crate) const UNKNOWN: i32 = -1;
 
 #[cfg(test)]
 mod tests {
@@ -443,8 +613,8 @@ mod tests {
         assert_eq!(done(&mut meaning, prompt("secret", 0, 0)).0, [(0, 0)]);
         assert_eq!(done(&mut meaning, prompt("secret", 1, 1)), (vec![(1, 1)], (0, Some(1)), Some(1)));
         // One that has not answered, and the one that does.
-        meaning.await_level("never");
-        meaning.await_level("inner");
+        meaning.await_level("never", Dialect::Bash);
+        meaning.await_level("inner", Dialect::Bash);
         assert!(meaning.take_joined().is_empty());
         assert_eq!(done(&mut meaning, prompt("inner", 0, 0)), (vec![], (1, Some(0)), Some(1)));
         assert_eq!(meaning.take_joined(), [1]);
@@ -452,7 +622,7 @@ mod tests {
         assert_eq!(done(&mut meaning, prompt("inner", 1, 5)), (vec![(2, 5)], (1, Some(1)), Some(2)));
         assert_eq!(done(&mut meaning, prompt("never", 1, 5)).0, []);
         // Another inside that; and both end.
-        meaning.await_level("third");
+        meaning.await_level("third", Dialect::Bash);
         assert_eq!(done(&mut meaning, prompt("third", 4, 0)), (vec![], (2, Some(4)), Some(2)));
         assert_eq!(done(&mut meaning, prompt("third", 5, 0)).0, [(3, 0)]);
         assert_eq!(done(&mut meaning, prompt("inner", 2, 6)), (vec![(4, 6)], (1, Some(2)), Some(4)));
@@ -464,7 +634,7 @@ mod tests {
         assert_eq!(meaning.prompt(), PromptState::Left);
         // What has no shell of its own has no first prompt to count.
         let mut meaning = OutputState::new("");
-        meaning.await_level("inner");
+        meaning.await_level("inner", Dialect::Bash);
         assert_eq!(done(&mut meaning, prompt("inner", 0, 0)), (vec![], (1, Some(0)), None));
         assert_eq!(done(&mut meaning, prompt("inner", 1, 3)), (vec![(0, 3)], (1, Some(1)), Some(0)));
     }

@@ -14,13 +14,18 @@ use std::{
 use crate::{
     relay::{
         flow::Flow,
+        history::History,
         job::Jobs,
         log_limit::LogLimit,
         output_state::{DoneCommand, OutputState},
     },
     session::{
-        CLAIMS, COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, OUTPUT, SIZES,
-        SessionSpec, Settings, TIMES, client::PromptState, completion_line, shell::Dialect, size_line,
+        CLAIMS, COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, InputSource, OUTPUT,
+        SIZES, SessionSpec, Settings, TIMES,
+        client::PromptState,
+        completion_line,
+        shell::{Dialect, ShellCommand},
+        size_line,
     },
     sys::{
         child::ExitStatus,
@@ -50,6 +55,9 @@ pub(crate) struct Recorder {
     claims: Notes,
     claimed: Option<u64>,
     jobs: Jobs,
+    history: History,
+    // The columns of the terminal.
+    cols: u16,
     // When the last command began, and how long it lasted, once it has ended.
     command_begun: Option<Instant>,
     lasted: Option<Duration>,
@@ -82,11 +90,16 @@ impl Recorder {
         settings: &Settings,
         interactive: bool,
         size: Size,
+        child: u32,
     ) -> io::Result<Recorder> {
         let log = folder.open_appending(OUTPUT)?;
         let is_usual = size == Size::DEFAULT;
         let levels = if interactive { SessionSpec::levels(folder)? } else { Vec::new() };
         let secret = levels.first().map_or("", |level| &level.secret);
+        let mut meaning = OutputState::new(secret);
+        if let Some(shell) = ShellCommand::parse(&SessionSpec::command(folder)?) {
+            meaning.note_dialect(shell.dialect);
+        }
         Ok(Recorder {
             syncer: Syncer::new(log.try_clone()?),
             untranslated: Vec::new(),
@@ -108,7 +121,9 @@ impl Recorder {
             printed: Flow::new(),
             concluded: false,
             lines: Vec::new(),
-            meaning: OutputState::new(secret),
+            meaning,
+            history: History::open(folder, child)?,
+            cols: size.cols,
             awaited: None,
             changes: 1,
             stalled: None,
@@ -176,6 +191,7 @@ impl Recorder {
     /// As [`OutputState::note_interrupted`].
     pub(crate) fn note_interrupted(&mut self) {
         self.meaning.note_interrupted();
+        self.history.note_discarded();
     }
 
     /// As [`OutputState::is_interrupted`].
@@ -186,6 +202,16 @@ impl Recorder {
     /// What was typed, and nobody has read, has been discarded.
     pub(crate) fn note_discarded(&mut self) {
         self.meaning.note_discarded();
+        self.history.note_discarded();
+    }
+
+    /// These bytes are typed by somebody, and as lines of text, if they are.
+    pub(crate) fn note_input(&mut self, source: InputSource, lines: Option<&[u8]>) {
+        self.history.note_source(source);
+        self.meaning.note_editor(lines.is_none());
+        if let Some(lines) = lines.filter(|_| self.meaning.is_silent()) {
+            self.history.note_lines(lines);
+        }
     }
 
     /// The number of the last one that the shell has reported.
@@ -200,7 +226,7 @@ impl Recorder {
 
     /// One more shell is about to report, with this secret.
     pub(crate) fn await_level(&mut self, secret: String, dialect: Dialect) {
-        self.meaning.await_level(&secret);
+        self.meaning.await_level(&secret, dialect);
         self.awaited = Some((secret, dialect));
     }
 
@@ -222,6 +248,7 @@ impl Recorder {
     /// The terminal's size is another one, before anything more is printed.
     pub(crate) fn note_size(&mut self, size: Size) {
         self.changes += 1;
+        self.cols = size.cols;
         self.meaning.note_resized();
         if let Some(first) = self.first_size.take() {
             self.sizes.add(size_line(0, first));
@@ -332,6 +359,10 @@ impl Recorder {
             if let Some((level, seq)) = self.meaning.take_taken() {
                 self.jobs.note_taken(level, seq);
             }
+            let (steps, jobs) = (self.meaning.take_steps(), &self.jobs);
+            if !steps.is_empty() {
+                self.history.note(steps, |command| jobs.text(command.level, command.seq), self.cols);
+            }
             for DoneCommand { level, seq, completion } in done {
                 let is_asked = self.claimed.take_if(|claimed| *claimed == completion.seq).is_some();
                 if self.jobs.note_done(level, seq) || is_asked {
@@ -421,6 +452,7 @@ impl Recorder {
         events: &Events,
     ) -> io::Result<()> {
         let code = exit_record.status.map(ExitStatus::number);
+        self.history.conclude(code, self.meaning.length());
         let ended = exit_record.ended.unwrap_or_else(SystemTime::now);
         if let Some(code) = code {
             let digits = code.to_string();

@@ -39,6 +39,10 @@ impl Relay {
                 self.recorder.jobs_mut().note(id, job, typed);
                 return None;
             }
+            RelayRequest::Text { bytes } => {
+                self.recorder.jobs_mut().note_text(id, &bytes);
+                return None;
+            }
             RelayRequest::Told => {
                 self.recorder.jobs_mut().note_told(id);
                 return None;
@@ -126,6 +130,7 @@ impl Relay {
             // Those they take care of themselves.
             RelayRequest::Follow { .. }
             | RelayRequest::Type { .. }
+            | RelayRequest::Source(_)
             | RelayRequest::Turn
             | RelayRequest::Asked(_) => Response::Unknown,
         })

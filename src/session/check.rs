@@ -18,9 +18,9 @@ use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, time::Duration};
 use crate::{
     outcome::Result,
     session::{
-        ALIVE, BRIDGES, Completion, EVENTS, EXIT_RECORD, Events, FAR, HELPER_LOCK, HELPER_SOCKET, Handle,
-        KEEPER, LOG_START, MACHINES, MACHINES_LOCK, MONITOR, Name, RELAY, REPORT, SESSION_ENV, SessionDir,
-        StateDir, client::RelayClient, dir, handle_of, rules, settings::SETTINGS, state_dir,
+        ALIVE, BRIDGES, Completion, EVENTS, EXIT_RECORD, Events, FAR, HELPER_LOCK, HELPER_SOCKET, HISTORY,
+        Handle, KEEPER, LOG_START, MACHINES, MACHINES_LOCK, MONITOR, Name, RELAY, REPORT, SESSION_ENV,
+        SessionDir, StateDir, client::RelayClient, dir, handle_of, rules, settings::SETTINGS, state_dir,
     },
     sys::{
         deadline::Deadline,
@@ -47,7 +47,7 @@ pub(crate) struct CheckReport {
 
 /// The possible files of a session, as the topic `files` lists them: `NAME` is a reader's, and `*`
 /// follows from the others.
-const OF_A_SESSION: [(&str, Nature); 37] = [
+const OF_A_SESSION: [(&str, Nature); 38] = [
     (dir::OUTPUT, Nature::File),
     (LOG_START, Nature::File),
     (dir::INPUT, Nature::Fifo),
@@ -61,6 +61,7 @@ const OF_A_SESSION: [(&str, Nature); 37] = [
     (dir::SLAVE, Nature::File),
     (dir::COMPLETIONS, Nature::File),
     (dir::CLAIMS, Nature::File),
+    (HISTORY, Nature::File),
     (dir::EXIT_CODE, Nature::File),
     (EXIT_RECORD, Nature::File),
     (dir::ENDING, Nature::File),

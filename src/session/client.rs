@@ -30,7 +30,7 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Handle, ReplyTimeout, SessionDir, shell::Dialect},
+    session::{Handle, InputSource, ReplyTimeout, SessionDir, shell::Dialect},
     sys::{deadline::Deadline, poll::PollSet, pty::Size, socket},
 };
 pub(crate) use diagnosis::Diagnosis;
@@ -69,6 +69,8 @@ pub(crate) struct RelayClient {
     is_ending: bool,
     // What is sent with the next request.
     ahead: String,
+    // A relay of an older version will tell once that it does not know what we said.
+    skips_unknown: bool,
 }
 
 /// What became of waiting for the session to oneself.
@@ -142,7 +144,15 @@ impl RelayClient {
             processed: 0,
             is_ending: false,
             ahead: String::new(),
+            skips_unknown: false,
         }
+    }
+
+    /// What it types is typed by this, for the history.
+    pub(crate) fn typing_as(mut self, source: InputSource) -> RelayClient {
+        self.ahead.push_str(&RelayRequest::Source(source).encode());
+        self.skips_unknown = true;
+        self
     }
 
     fn what(&self) -> String {
@@ -384,6 +394,17 @@ impl RelayClient {
         Ok(())
     }
 
+    /// Tells, with what is asked for next, what the command of this call is.
+    pub(crate) fn note_text_with_next(&mut self, command: &[u8]) {
+        /// As hexadecimal digits they fit a line.
+        const PIECE: usize = LONGEST_LINE / 2 - 8;
+        /// The relay keeps no more.
+        const MOST: usize = 8 * 1024;
+        for bytes in command[..command.len().min(MOST)].chunks(PIECE) {
+            self.ahead.push_str(&RelayRequest::Text { bytes: bytes.to_vec() }.encode());
+        }
+    }
+
     /// Tells, with what is asked for next, how far this call has come with its command.
     pub(crate) fn note_job_with_next(&mut self, job: &Job) {
         self.ahead.push_str(&RelayRequest::Job(*job).encode());
@@ -606,6 +627,7 @@ impl RelayClient {
             match self.receive_or(deadline, None)? {
                 // News that were on their way when we asked for something else.
                 Received::Response(Response::Changed { .. } | Response::Output { .. }) => {}
+                Received::Response(Response::Unknown) if std::mem::take(&mut self.skips_unknown) => {}
                 Received::Response(Response::Ended { code }) => {
                     self.exit_code = code;
                     return Ok(Received::End);

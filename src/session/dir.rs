@@ -141,7 +141,7 @@ impl SessionDir {
         &self.handle
     }
 
-    fn trying<T>(&self, result: io::Result<T>, what: &str) -> Result<T> {
+    pub(super) fn trying<T>(&self, result: io::Result<T>, what: &str) -> Result<T> {
         match result {
             Ok(value) => Ok(value),
             // The open directory has been emptied.

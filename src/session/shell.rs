@@ -2,6 +2,7 @@
 //! that both make it print.
 
 mod command;
+mod command_text;
 mod command_tracker;
 mod echo;
 pub(crate) mod inner;
@@ -11,7 +12,10 @@ mod run_script;
 mod startup;
 
 pub(crate) use command::{Dialect, ShellCommand, ShellStart};
-pub(crate) use command_tracker::{Beginning, CommandTracker, Stage, own_end, unreported_prompt};
+pub(crate) use command_text::command_text;
+pub(crate) use command_tracker::{
+    Beginning, CommandTracker, Stage, own_end, own_sequences, unreported_prompt,
+};
 pub(crate) use echo::EchoFilter;
 pub(crate) use mark_stripper::MarkStripper;
 pub(crate) use marks::{FoundMark, Mark, MarkParser};

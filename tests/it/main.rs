@@ -20,6 +20,7 @@ mod fuzz; // calls that nobody would make
 mod glance; // list --long, report: what each session does
 mod help; // what the program says of itself, word for word
 mod helper; // the daemon, its keepers, and sessions through it
+mod history; // history: what the shells of a session executed
 mod hooks; // hooks: what makes agents report, put into their settings
 mod hostile; // other users, planted files, escapes, strange environments
 mod input; // send: order, wholeness, limits

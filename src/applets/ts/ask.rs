@@ -71,7 +71,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
-        OutputLog, Piece, ScreenCache, SessionDir, StateDir,
+        InputSource, OutputLog, Piece, ScreenCache, SessionDir, StateDir,
         client::{
             Access, Asked, Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState, sending,
         },
@@ -172,7 +172,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         text = sending::bracketed(text);
     }
     text.push(b'\r');
-    let mut typist = RelayClient::open(&session)?.ok_or_else(ended)?;
+    let mut typist = RelayClient::open(&session)?.ok_or_else(ended)?.typing_as(InputSource::Ask);
     let typed = typist.type_in(&text, deadline)?.ok_or_else(ended)?;
     if typed.count < text.len() as u64 {
         return Err(Failure::timed_out(format!(

@@ -26,7 +26,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result},
     session::{
-        SessionDir, StateDir,
+        InputSource, SessionDir, StateDir,
         client::{Diagnosis, Parts, RelayClient, TerminalState, WaitOutcome, sending},
     },
     sys::deadline::Deadline,
@@ -57,7 +57,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         return refused("its terminal has no end-of-file character (stty eof undef)".into());
     };
     let keys = if modes.half_line { &[byte, byte][..] } else { &[byte] };
-    let typed = sending::type_all(&session, keys, timeout)?;
+    let typed = sending::type_all(&session, keys, InputSource::Key, timeout)?;
     if call.json() {
         let typed = i64::try_from(typed).unwrap_or(i64::MAX);
         let object = Object::new().text("handle", handle.as_str()).number("typed", typed);

@@ -32,7 +32,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result},
     session::{
-        SessionDir, StateDir,
+        InputSource, SessionDir, StateDir,
         client::{RelayClient, sending},
     },
     sys::deadline::Deadline,
@@ -47,7 +47,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let text = if from_stdin { cli::whole_stdin(Deadline::NEVER)? } else { Vec::new() };
     let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
-    let type_all = |bytes: &[u8]| sending::type_all(&session, bytes, timeout);
+    let type_all = |bytes: &[u8]| sending::type_all(&session, bytes, InputSource::Key, timeout);
     let count = press_all(&session, text, &names, no_secret, type_all)?;
     if call.json() {
         let count = i64::try_from(count).unwrap_or(i64::MAX);

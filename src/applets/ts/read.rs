@@ -1,6 +1,6 @@
 //! read - print a session's output from any position
 //!
-//! Usage: nbs-ts read [--offset=N|--last=N] [options] SESSION
+//! Usage: nbs-ts read [--offset=N|--last=N|--command=N] [options] SESSION
 //!
 //! Prints all output, or what the options select. Moves no cursor. NBS_TS_OUTPUT
 //! (raw, strip or rendered) applies if neither --strip nor --rendered is given.
@@ -8,6 +8,7 @@
 //! Options:
 //!   --offset=N        begin at byte N of the output
 //!   --last=N          only the last N lines
+//!   --command=N       only the output of command N, as `history` numbers them
 //!   --limit=SIZE      read at most SIZE, from where it begins
 //!   --max=SIZE        print at most SIZE: start, end, and how to read the rest
 //!   --strip           remove escape sequences, and the \r right before a \n
@@ -29,6 +30,7 @@ use crate::{
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let (offset, last) = (call.optional("offset", cli::number)?, call.optional("last", cli::number)?);
+    let command = call.optional("command", cli::number)?;
     let limit = call.optional("limit", cli::size)?.unwrap_or(u64::MAX);
     let max = call.optional("max", cli::size)?;
     let (target, (strip, rendered)) = (call.session()?, output::form_wanted(call)?);
@@ -37,7 +39,9 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let what = || format!("read the output of session '{}'", session.handle());
     let log = session.log()?;
     let length = log.length().trying(what())?;
+    let command = command.map(|id| session.command_numbered(id)).transpose()?;
     let start = match (offset, last) {
+        _ if command.is_some() => command.as_ref().map_or(0, |command| command.offset),
         (Some(offset), _) if offset > length => {
             return Err(Failure::failed(format!(
                 "cannot {}: offset {offset} is beyond its end at {length}",
@@ -48,7 +52,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         (None, Some(last)) => log.start_of_last_lines(last, length).trying(what())?,
         (None, None) => 0,
     };
-    let end = length.min(start.saturating_add(limit));
+    let printed = command.and_then(|command| command.length).unwrap_or(u64::MAX);
+    let end = length.min(start.saturating_add(limit.min(printed)));
     output::print(
         &session,
         start..end,

@@ -320,6 +320,7 @@ impl<'a> Run<'a> {
         }
         // From here on it is known that there is a command, whatever becomes of this call.
         turn.note_job_with_next(&Job::default());
+        turn.note_text_with_next(command);
         let place = Run::take_turn(session, wishes, &mut turn, &mut signals)
             .and_then(|place| await_prompt(session, wishes, place, &mut turn, &mut signals))
             .inspect_err(|_| turn.note_told())?;

@@ -53,7 +53,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result},
     session::{
-        SessionDir, StateDir,
+        InputSource, SessionDir, StateDir,
         client::{RelayClient, sending},
         submit,
     },
@@ -116,7 +116,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     if enter {
         text.push(b'\r');
     }
-    let count = sending::type_all(&session, &text, timeout)?;
+    let count = sending::type_all(&session, &text, InputSource::Send, timeout)?;
     print(call, &session, |object| object.number("typed", i64::try_from(count).unwrap_or(i64::MAX)))
 }
 

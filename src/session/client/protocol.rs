@@ -11,6 +11,7 @@ use std::ops::Range;
 use crate::{
     numbers::{hex, parse_hex},
     session::{
+        InputSource,
         client::{
             input_history::InputHistory,
             job::Job,
@@ -54,6 +55,10 @@ pub(crate) enum RelayRequest {
     Claim { seq: u64 },
     /// I hand a command over, and have come so far with it.
     Job(Job),
+    /// This is, or goes on, the text of that command.
+    Text { bytes: Vec<u8> },
+    /// What I type is typed by this.
+    Source(InputSource),
     /// I have told what became of it.
     Told,
     /// Let me go on with the command that was left.
@@ -109,6 +114,8 @@ impl RelayRequest {
             | RelayRequest::Typing { .. }
             | RelayRequest::Claim { .. }
             | RelayRequest::Job(_)
+            | RelayRequest::Text { .. }
+            | RelayRequest::Source(_)
             | RelayRequest::Told
             | RelayRequest::Attach
             | RelayRequest::Seen { .. }
@@ -138,6 +145,8 @@ impl RelayRequest {
             RelayRequest::Seen { offset } => format!("seen {offset}\n"),
             RelayRequest::Claim { seq } => format!("claim {seq}\n"),
             RelayRequest::Job(job) => format!("job {}\n", job.encode()),
+            RelayRequest::Text { bytes } => format!("text {}\n", hex(bytes)),
+            RelayRequest::Source(source) => format!("source {}\n", source.word()),
             RelayRequest::Told => "told\n".to_owned(),
             RelayRequest::Attach => "attach\n".to_owned(),
             RelayRequest::Signal { key } => format!("signal {}\n", word(&SignalKey::WORDS, *key)),
@@ -193,6 +202,8 @@ impl RelayRequest {
             ["seen", offset] => RelayRequest::Seen { offset: offset.parse().ok()? },
             ["claim", seq] => RelayRequest::Claim { seq: seq.parse().ok()? },
             ["job", ref words @ ..] => RelayRequest::Job(Job::decode(words)?),
+            ["text", bytes] => RelayRequest::Text { bytes: parse_hex(bytes)? },
+            ["source", word] => RelayRequest::Source(InputSource::parse(word)?),
             ["told"] => RelayRequest::Told,
             ["attach"] => RelayRequest::Attach,
             ["signal", key] => RelayRequest::Signal { key: value(&SignalKey::WORDS, key)? },
@@ -442,6 +453,8 @@ mod tests {
             RelayRequest::Typing { since: 9 },
             RelayRequest::Claim { seq: 4 },
             RelayRequest::Job(Job::default()),
+            RelayRequest::Text { bytes: b"ls -l\n\xff".into() },
+            RelayRequest::Source(InputSource::Attached),
             RelayRequest::Job(made_up_job()),
             RelayRequest::Told,
             RelayRequest::Attach,

@@ -7,7 +7,7 @@ use regex_lite::Regex;
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{
-        SessionDir,
+        InputSource, SessionDir,
         client::{Diagnosis, Parts, RelayClient, TerminalState, Typed, WaitOutcome, waiting},
         shell::inner::Drawn,
     },
@@ -71,8 +71,14 @@ pub(crate) fn drawn(session: &SessionDir, client: &mut RelayClient, offset: u64,
 
 /// Types all of it, and gives how many bytes that were. It has as long as the session's
 /// patience lasts; how long that was is for messages.
-pub(crate) fn type_all(session: &SessionDir, bytes: &[u8], timeout: Duration) -> Result<u64> {
-    let mut client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
+pub(crate) fn type_all(
+    session: &SessionDir,
+    bytes: &[u8],
+    source: InputSource,
+    timeout: Duration,
+) -> Result<u64> {
+    let client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
+    let mut client = client.typing_as(source);
     let typed = client.type_in(bytes, session.patience().over())?.ok_or_else(|| session.ended())?;
     if typed.count < bytes.len() as u64 {
         return Err(incomplete(session, typed, bytes.len(), timeout));

@@ -436,6 +436,11 @@ fn sequences(bytes: &[u8], over: bool) -> Option<usize> {
     }
 }
 
+/// How long what fish does to its terminal is before the output that begins with it.
+pub(crate) fn own_sequences(output: &[u8]) -> usize {
+    sequences(output, true).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

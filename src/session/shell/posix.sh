@@ -18,7 +18,7 @@ __nbs_mark() {
     __nbs_seq=-1
     PS1=$__nbs_first$__nbs_open'@ESC@]133;D;$(($?>256?$?-128:$?));nbs=@SECRET@.$((__nbs_seq=__nbs_seq+1))@BEL@@ESC@]133;A;nbs=@SECRET@.${__nbs_seq}@BEL@'$__nbs_close${PS1:-\$ }$__nbs_open'@ESC@]133;B;nbs=@SECRET@.${__nbs_seq}@BEL@'$__nbs_close
     # Not all of them expand it: 0 stands for the prompt's number.
-    PS2=$__nbs_first$__nbs_open'@ESC@]133;P;nbs=@SECRET@.0@BEL@'$__nbs_close${PS2-> }
+    PS2=$__nbs_first${PS2-> }$__nbs_open'@ESC@]133;P;nbs=@SECRET@.0@BEL@'$__nbs_close
     unset __nbs_open __nbs_close __nbs_first
 }
 

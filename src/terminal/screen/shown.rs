@@ -58,6 +58,36 @@ impl Screen {
         row - self.grid.rows.range(..row).rev().take_while(|line| line.wrapped).count()
     }
 
+    /// The row of the cursor, and the column after what has been written last, from 0.
+    pub(crate) fn place_after(&self) -> (usize, usize) {
+        (self.cursor.row, self.cursor.after())
+    }
+
+    /// The text from one cell to before another, each a row and a column from 0. A line whose rows are
+    /// several is one.
+    pub(crate) fn text(&self, from: (usize, usize), to: (usize, usize)) -> String {
+        let mut text = String::new();
+        for row in from.0..=to.0.min(self.height() - 1) {
+            let line = &self.grid.rows[row];
+            let goes_on = line.wrapped && row < to.0;
+            let length = match goes_on {
+                true => line.cells.len().min(self.cols()),
+                false => self.visible_length(line),
+            };
+            let end = if row == to.0 { length.min(to.1) } else { length };
+            for col in if row == from.0 { from.1 } else { 0 }..end {
+                line.push_text(col, &mut text);
+            }
+            if !goes_on {
+                text.truncate(text.trim_end_matches(' ').len());
+                if row < to.0 {
+                    text.push('\n');
+                }
+            }
+        }
+        text
+    }
+
     pub(crate) fn has_visible_cursor(&self) -> bool {
         self.modes.has(Mode::CURSOR)
     }

@@ -11,7 +11,7 @@ use std::{io, os::fd::AsFd, time::Duration};
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{
-        OutputLog, ScreenCache, SessionDir, StateDir,
+        InputSource, OutputLog, ScreenCache, SessionDir, StateDir,
         client::{Parts, RelayClient, WaitOutcome},
     },
     sys::{deadline::Deadline, poll::PollSet, term},
@@ -111,7 +111,9 @@ pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsF
     let terminal = PersonTerminal::look()?;
     let clients = (RelayClient::open(session)?, RelayClient::open(session)?, RelayClient::open(session)?);
     let relay = match clients {
-        (Some(news), Some(keys), Some(control)) => Some(ViewerClients { news: news.sized(), keys, control }),
+        (Some(news), Some(keys), Some(control)) => {
+            Some(ViewerClients { news: news.sized(), keys: keys.typing_as(InputSource::Attached), control })
+        }
         _ => None,
     };
     let mut viewer = Viewer {

@@ -218,6 +218,12 @@ impl Printer {
                 format!("{machine}:{line}\n")
             }
             WORKER if !is_of_worker(&line) => format!("{line}\n"),
+            "history" => {
+                // That of several sessions begins with their handles.
+                let handle = line.split(' ').next().unwrap_or_default();
+                let is_of_several = Handle::parse(handle.as_bytes()).is_some();
+                format!("{}{line}\n", if is_of_several { format!("{machine}:") } else { String::new() })
+            }
             "kill" | "list" | "wait" => {
                 let handle = line.split('\t').next().unwrap_or_default();
                 self.nonsense |= Handle::parse(handle.as_bytes()).is_none();

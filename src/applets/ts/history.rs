@@ -1,0 +1,218 @@
+//! history - show the commands that a session's shells have executed
+//!
+//! Usage: nbs-ts history [options] [SESSION]
+//!        nbs-ts history [options] --all|--name=PATTERN
+//!
+//! Prints a line for each command, oldest first, whoever typed it: number, start,
+//! duration, exit code, directory, command. A command that runs has neither a
+//! duration nor an exit code. Without SESSION, it is the session that the call is
+//! in. With --all or --name, the commands of all are sorted by their start, and
+//! each line begins with the session's handle.
+//!
+//! nbs sees the commands of shells that report: of the session's own shell, and of
+//! nested ones after `integrate`. 'nbs-ts read --command=N' prints the output of
+//! command N. The oldest commands are dropped after some ten thousand.
+//!
+//! Options:
+//!   --failed          only commands with an exit code other than 0
+//!   --grep=REGEX      only commands that match, or whose directory does
+//!   --since=TIME      only commands that began at most TIME ago
+//!   --last=N          then only the last N
+//!   --follow          continue with each command that ends, until the session does
+//!   --all             of all sessions, dead ones too
+//!   --name=PATTERN    of all sessions with this in their name, dead ones too
+//!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
+//!                     all: this and all known machines)
+//!   --json            print an object for each: handle, command_id, command, source
+//!                     (run, ask, send, key or attached), started, duration_ms,
+//!                     exit_code, folder, offset and length of its output, shell
+//!                     (0: the session's own; one more for each nested shell)
+//!
+//! Example:
+//!   nbs-ts history "$h" --failed --last=5
+
+use std::{
+    io,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use regex_lite::Regex;
+
+use crate::{
+    call::CommandLine,
+    cli,
+    json::Object,
+    outcome::{Failure, Result, Trying},
+    session::{
+        CommandEntry, Handle, Name, SESSION_ENV, SessionDir, StateDir, Target,
+        client::{RelayClient, WaitOutcome},
+    },
+    sys::{
+        clock::{self, unix_seconds},
+        deadline::Deadline,
+        poll::PollSet,
+    },
+    terminal::{cells, text},
+};
+
+struct Wanted {
+    failed: bool,
+    grep: Option<Regex>,
+    /// Since 1970.
+    since: Option<Duration>,
+    last: usize,
+}
+
+impl Wanted {
+    fn has(&self, entry: &CommandEntry) -> bool {
+        let found = |regex: &Regex| {
+            regex.is_match(&entry.command)
+                || entry.folder.as_ref().is_some_and(|folder| regex.is_match(folder))
+        };
+        (!self.failed || entry.exit_code.is_some_and(|code| code != 0))
+            && self.grep.as_ref().is_none_or(found)
+            && !self.is_before(entry)
+    }
+
+    fn is_before(&self, entry: &CommandEntry) -> bool {
+        self.since.is_some_and(|since| entry.started < since)
+    }
+
+    /// The commands of a session, the oldest first.
+    fn of(&self, session: &SessionDir) -> Result<Vec<CommandEntry>> {
+        let mut entries = Vec::new();
+        if self.last > 0 {
+            session.commands_newest_first(|entry| {
+                // They began one after the other.
+                let goes_on = !self.is_before(&entry);
+                entries.extend(self.has(&entry).then_some(entry));
+                goes_on && entries.len() < self.last
+            })?;
+        }
+        entries.reverse();
+        Ok(entries)
+    }
+}
+
+pub(crate) fn run(call: &CommandLine) -> Result<()> {
+    let (all, pattern) = (call.has("all"), call.optional("name", cli::text)?);
+    let since = call.optional("since", cli::time)?;
+    let wanted = Wanted {
+        failed: call.has("failed"),
+        grep: call.optional("grep", cli::regex)?,
+        since: since.map(|ago| unix_seconds(SystemTime::now()).saturating_sub(ago)),
+        last: call.optional("last", cli::number)?.map_or(usize::MAX, |last| last as usize),
+    };
+    let target = call.operand("SESSION").map(cli::parse_target).transpose()?;
+    let (follow, json) = (call.has("follow"), call.json());
+
+    let state_dir = StateDir::open()?;
+    if all || pattern.is_some() {
+        let picked = |name: Option<&Name>| all || Name::is_wanted(name, pattern.as_deref());
+        let mut found = Vec::new();
+        for glance in state_dir.glances(&picked)? {
+            let session = match state_dir.session(&Target::Handle(glance.handle.clone())) {
+                Err(Failure::NotFound(_)) => continue,
+                session => session?,
+            };
+            found.extend(wanted.of(&session)?.into_iter().map(|entry| (glance.handle.clone(), entry)));
+        }
+        found.sort_by_key(|(_, entry)| entry.started);
+        let surplus = found.len().saturating_sub(wanted.last);
+        let line = |(handle, entry): &(Handle, CommandEntry)| line(entry, handle, true, json);
+        return cli::print(found[surplus..].iter().map(line).collect::<String>());
+    }
+    let ours = std::env::var_os(SESSION_ENV).filter(|ours| !ours.is_empty());
+    let target = match (target, ours) {
+        (Some(target), _) => target,
+        (None, Some(ours)) => cli::parse_target(&ours)?,
+        (None, None) => return Err(cli::missing_handle()),
+    };
+    let session = state_dir.session(&target)?;
+    let line = |entry: &CommandEntry| line(entry, session.handle(), false, json);
+    if follow {
+        return self::follow(&session, &wanted, &line);
+    }
+    let entries = wanted.of(&session)?;
+    if entries.is_empty() && session.levels()?.is_empty() {
+        let handle = session.handle();
+        cli::warn("nbs-ts", &format!("session '{handle}' has no shell that reports its commands"));
+    }
+    cli::print(entries.iter().map(line).collect::<String>())
+}
+
+/// Prints those that have ended, and then each that ends.
+fn follow(session: &SessionDir, wanted: &Wanted, line: &dyn Fn(&CommandEntry) -> String) -> Result<()> {
+    let stdout = io::stdout();
+    let mut client = RelayClient::open(session)?;
+    // Those before have been printed, but for these, which ran.
+    let (mut next, mut running): (u64, Vec<u64>) = (0, Vec::new());
+    let mut first = true;
+    loop {
+        let mut came = Vec::new();
+        let from = running.first().copied().unwrap_or(next);
+        session.commands_newest_first(|entry| {
+            let goes_on = entry.id > from;
+            came.extend((entry.id >= next || running.contains(&entry.id)).then_some(entry));
+            goes_on
+        })?;
+        came.reverse();
+        next = came.last().map_or(next, |entry| next.max(entry.id + 1));
+        running = came.iter().filter(|entry| entry.duration.is_none()).map(|entry| entry.id).collect();
+        let mut ended: Vec<CommandEntry> =
+            came.into_iter().filter(|entry| entry.duration.is_some() && wanted.has(entry)).collect();
+        if std::mem::take(&mut first) {
+            ended.drain(..ended.len().saturating_sub(wanted.last));
+        }
+        cli::print(ended.iter().map(line).collect::<String>())?;
+        let Some(relay) = &mut client else { return Ok(()) };
+        loop {
+            match relay.news(Deadline::after(Duration::ZERO))? {
+                WaitOutcome::Changed => break,
+                // There is what it wrote last.
+                WaitOutcome::Ended => {
+                    client = None;
+                    break;
+                }
+                WaitOutcome::TimedOut => {}
+            }
+            let mut poll_set = PollSet::new();
+            poll_set.readable(relay, false);
+            poll_set.gone(&stdout, true);
+            if poll_set.wait(Deadline::NEVER).trying("wait for commands")?.contains(&true) {
+                return Err(Failure::ReaderGone);
+            }
+        }
+    }
+}
+
+fn line(entry: &CommandEntry, handle: &Handle, with_handle: bool, json: bool) -> String {
+    if json {
+        return entry.describe(Object::new().text("handle", handle.as_str())).line();
+    }
+    let started = clock::plain(UNIX_EPOCH + entry.started);
+    let duration = entry.duration.map_or("-".to_owned(), duration);
+    let code = entry.exit_code.map_or("-".to_owned(), |code| code.to_string());
+    let folder = entry.folder.as_ref().map_or("-".to_owned(), |folder| text::escaped(folder.as_bytes()));
+    let lead = if with_handle { format!("{handle}  ") } else { " ".to_owned() };
+    format!(
+        "{lead}{:>4}  {started}  {duration:>7}  {code:>3}  {}  {}\n",
+        entry.id,
+        cells::fitted(&folder, FOLDER),
+        // Of one that has several lines, on one.
+        text::escaped(entry.command.replace('\n', "; ").as_bytes())
+    )
+}
+
+/// How many cells a directory takes at least.
+const FOLDER: usize = 20;
+
+fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{}ms", duration.as_millis()),
+        1..60 => format!("{:.1}s", duration.as_secs_f64()),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}

@@ -1,0 +1,298 @@
+//! The record of the commands that the session's shells execute, as it is written down.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{self, Write},
+    os::unix::fs::FileExt,
+    time::{Instant, SystemTime},
+};
+
+use crate::{
+    relay::output_state::{CommandOf, CommandStep, UNKNOWN},
+    session::{
+        CommandEntry, HISTORY, InputSource, OUTPUT,
+        shell::{Dialect, command_text, own_sequences},
+    },
+    sys::{clock::unix_seconds, files::Folder, processes::Process},
+};
+
+/// The file is cut when it is so long, to its second half: that is about ten thousand commands.
+const MOST: u64 = 4 << 20;
+
+/// The start of a longer text is kept.
+const LONGEST_TEXT: usize = 8 * 1024;
+
+/// A prompt, and the line that was edited there, take fewer bytes in the log.
+const LONGEST_DRAWN: u64 = 64 * 1024;
+/// What stands before a prompt in its row.
+const LONGEST_ROW: u64 = 512;
+
+/// What fish prints of its own before a command's output has fewer bytes.
+const LONGEST_SEQUENCES: usize = 4 * 1024;
+
+/// Lines that were typed ahead, and whose shell has not shown them.
+const MOST_AHEAD: usize = 64;
+
+/// What cannot be written is kept as long as it is so short.
+const MOST_WAITING: usize = 64 * 1024;
+
+pub(super) struct History {
+    folder: Folder,
+    child: u32,
+    file: Option<File>,
+    length: u64,
+    log: File,
+    // Invariant: lines, the first of which may be the rest of one.
+    waiting: Vec<u8>,
+    next: u64,
+    running: Vec<Running>,
+    source: InputSource,
+    ahead: LinesAhead,
+    // The last prompt of a shell that does not say that a command begins.
+    prompt: Option<SilentPrompt>,
+}
+
+struct Running {
+    of: CommandOf,
+    begun: Instant,
+    entry: CommandEntry,
+}
+
+struct SilentPrompt {
+    end: u64,
+    seen: (Instant, SystemTime),
+    folder: Option<String>,
+}
+
+/// What was typed as lines to a shell without a line editor. Of several that are typed at once the
+/// terminal shows all where they are typed, and at the next prompt nothing.
+#[derive(Default)]
+struct LinesAhead {
+    lines: VecDeque<String>,
+    begun: Vec<u8>,
+}
+
+impl LinesAhead {
+    fn note(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            match byte {
+                b'\r' | b'\n' => {
+                    let line = String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned();
+                    self.lines.push_back(line);
+                    if self.lines.len() > MOST_AHEAD {
+                        self.lines.pop_front();
+                    }
+                }
+                // As a terminal edits lines.
+                0x7f | 0x08 => drop(self.begun.pop()),
+                0x15 => self.begun.clear(),
+                _ if self.begun.len() < LONGEST_TEXT => self.begun.push(*byte),
+                _ => {}
+            }
+        }
+    }
+
+    /// This line has been shown: those before it were for others.
+    fn drop_shown(&mut self, line: &str) {
+        if let Some(at) = self.lines.iter().position(|other| other.trim_end() == line) {
+            self.lines.drain(..=at);
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = LinesAhead::default();
+    }
+}
+
+impl History {
+    /// `child` is the session's own shell.
+    pub(super) fn open(folder: &Folder, child: u32) -> io::Result<History> {
+        Ok(History {
+            folder: folder.again()?,
+            child,
+            file: None,
+            length: 0,
+            log: folder.open_file(OUTPUT)?,
+            waiting: Vec::new(),
+            next: 1,
+            running: Vec::new(),
+            source: InputSource::default(),
+            ahead: LinesAhead::default(),
+            prompt: None,
+        })
+    }
+
+    /// From here on this is who types.
+    pub(super) fn note_source(&mut self, source: InputSource) {
+        self.source = source;
+    }
+
+    /// This was typed to a shell that has no line editor, or to what it executes.
+    pub(super) fn note_lines(&mut self, bytes: &[u8]) {
+        self.ahead.note(bytes);
+    }
+
+    /// What was typed, and nobody has read, has been discarded.
+    pub(super) fn note_discarded(&mut self) {
+        self.ahead.clear();
+    }
+
+    /// Writes down what has become of commands. `given` knows the command of a call.
+    pub(super) fn note(
+        &mut self,
+        steps: Vec<CommandStep>,
+        given: impl Fn(CommandOf) -> Option<String>,
+        cols: u16,
+    ) {
+        for step in steps {
+            match step {
+                CommandStep::SilentPrompt { level, end } => {
+                    let folder = (level == 0).then(|| Process::read(self.child)?.folder().ok()).flatten();
+                    let folder = folder.map(|found| String::from_utf8_lossy(&found.path).into_owned());
+                    let seen = (Instant::now(), SystemTime::now());
+                    self.prompt = Some(SilentPrompt { end, seen, folder });
+                }
+                CommandStep::Begun { command, prompt, output, folder } => {
+                    let given = given(command);
+                    let source = if given.is_some() { InputSource::Run } else { self.source };
+                    // Of what was given nothing needs to be looked at.
+                    let is_known = given.is_some() && command.is_told();
+                    let shown = if is_known { String::new() } else { self.shown(prompt, output, cols) };
+                    if !command.is_told() {
+                        self.ahead.drop_shown(&shown);
+                    }
+                    let folder = folder.map(|folder| String::from_utf8_lossy(&folder).into_owned());
+                    let at_prompt = || self.prompt.as_ref().and_then(|prompt| prompt.folder.clone());
+                    let folder = if command.is_told() { folder } else { folder.or_else(at_prompt) };
+                    let now = (Instant::now(), SystemTime::now());
+                    self.begin(command, given.unwrap_or(shown), source, folder, output, now);
+                }
+                CommandStep::Ended { command, code, end } => self.end(command, code, end),
+            }
+        }
+        self.write();
+    }
+
+    fn begin(
+        &mut self,
+        of: CommandOf,
+        mut command: String,
+        source: InputSource,
+        folder: Option<String>,
+        offset: u64,
+        (begun, started): (Instant, SystemTime),
+    ) {
+        let kept = (0..=LONGEST_TEXT.min(command.len())).rev().find(|at| command.is_char_boundary(*at));
+        command.truncate(kept.unwrap_or(0));
+        // Its shell has told more of it: its second line, or where it begins behind what reads it.
+        let before = self.running.iter().position(|running| running.of == of);
+        let before = before.map(|at| self.running.remove(at));
+        self.end_from(of.level, None, offset);
+        if command.is_empty() && !of.is_told() {
+            return;
+        }
+        let id = before.map_or(self.next, |running| running.entry.id);
+        self.next = self.next.max(id + 1);
+        let entry = CommandEntry {
+            id,
+            command,
+            source,
+            started: unix_seconds(started),
+            duration: None,
+            exit_code: None,
+            folder,
+            offset,
+            length: None,
+            shell: of.level,
+        };
+        self.waiting.extend_from_slice(entry.line().as_bytes());
+        self.running.push(Running { of, begun, entry });
+    }
+
+    fn end(&mut self, of: CommandOf, code: i32, end: u64) {
+        let is_running = self.running.iter().any(|running| running.of.level == of.level);
+        // The first prompt of a shell ends nothing.
+        if !is_running
+            && !of.is_told()
+            && of.seq > 0
+            && let Some(line) = self.ahead.lines.pop_front()
+            && let Some(SilentPrompt { end: output, seen, folder }) = self.prompt.take()
+        {
+            self.begin(of, line, self.source, folder, output, seen);
+        }
+        self.end_from(of.level, (code != UNKNOWN).then_some(code), end);
+    }
+
+    /// What this shell executed, and those in it, has ended.
+    fn end_from(&mut self, level: usize, code: Option<i32>, end: u64) {
+        while let Some(at) = self.running.iter().rposition(|running| running.of.level >= level) {
+            let Running { of, begun, mut entry } = self.running.remove(at);
+            entry.duration = Some(begun.elapsed());
+            entry.exit_code = code;
+            if of.dialect == Dialect::Fish {
+                let mut start = vec![0; LONGEST_SEQUENCES.min(end.saturating_sub(entry.offset) as usize)];
+                let read = self.log.read_exact_at(&mut start, entry.offset);
+                entry.offset += read.map_or(0, |()| own_sequences(&start) as u64);
+            }
+            entry.length = Some(end.saturating_sub(entry.offset));
+            self.waiting.extend_from_slice(entry.line().as_bytes());
+        }
+    }
+
+    /// The session has ended: so have all, by the end of their shell.
+    pub(super) fn conclude(&mut self, code: Option<i32>, end: u64) {
+        self.end_from(0, code, end);
+        self.write();
+    }
+
+    /// How the command reads on the terminal.
+    fn shown(&self, prompt: u64, output: u64, cols: u16) -> String {
+        let prompt = prompt.max(output.saturating_sub(LONGEST_DRAWN));
+        let start = prompt.saturating_sub(LONGEST_ROW);
+        let mut bytes = vec![0; usize::try_from(output - start).unwrap_or(0)];
+        if self.log.read_exact_at(&mut bytes, start).is_err() {
+            return String::new();
+        }
+        let (before, drawn) = bytes.split_at((prompt - start) as usize);
+        let row = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
+        command_text(&before[row..], drawn, cols)
+    }
+
+    /// Line by line: where we are killed, the file has whole ones. Where there is no room, the next
+    /// command's lines may bring it.
+    fn write(&mut self) {
+        while !self.waiting.is_empty() {
+            let end = memchr::memchr(b'\n', &self.waiting).map_or(self.waiting.len(), |end| end + 1);
+            if self.file.is_none() {
+                self.file = self.folder.open_or_make_appending(HISTORY).ok();
+            }
+            let Some(file) = &mut self.file else { break };
+            let Ok(count @ 1..) = file.write(&self.waiting[..end]) else { break };
+            self.waiting.drain(..count);
+            self.length += count as u64;
+        }
+        if self.waiting.len() > MOST_WAITING {
+            // Those that would make a line of two halves.
+            let kept = memchr::memchr(b'\n', &self.waiting).map_or(0, |end| end + 1);
+            self.waiting.truncate(kept);
+        }
+        if self.length > MOST && self.waiting.is_empty() {
+            let _ = self.cut();
+        }
+    }
+
+    /// Keeps the second half.
+    fn cut(&mut self) -> io::Result<()> {
+        let file = self.folder.open_file(HISTORY)?;
+        let length = file.metadata()?.len();
+        let start = length.saturating_sub(MOST / 2);
+        let mut kept = vec![0; usize::try_from(length - start).unwrap_or(0)];
+        file.read_exact_at(&mut kept, start)?;
+        let whole = memchr::memchr(b'\n', &kept).map_or(0, |newline| newline + 1);
+        self.folder.replace(HISTORY, &kept[whole..])?;
+        self.file = Some(self.folder.open_appending(HISTORY)?);
+        self.length = (kept.len() - whole) as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! The file `history`: a line of JSON when a command of one of the session's shells begins, and
+//! another, with all of the first, when it ends.
+//!
+//! The relay appends each line by one write. So of a killed relay the last line may be torn, and what
+//! ran then has no second line. The file is bounded: the oldest lines go. Numbers count from 1 and
+//! leave none out, so the first that is left tells how many commands have gone.
+
+use std::{fs::File, io, os::unix::fs::FileExt, time::Duration};
+
+use serde_json::Value;
+
+use crate::{
+    json::Object,
+    outcome::{Failure, Result},
+    session::SessionDir,
+    sorted::Map,
+};
+
+pub(crate) const HISTORY: &str = "history";
+
+/// How much of the file is read at once.
+const BLOCK: usize = 64 * 1024;
+
+/// By whom a command was typed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum InputSource {
+    Run,
+    Ask,
+    #[default]
+    Send,
+    Key,
+    /// A person, or a program that shows the session.
+    Attached,
+}
+
+impl InputSource {
+    const WORDS: [(&str, InputSource); 5] = [
+        ("run", InputSource::Run),
+        ("ask", InputSource::Ask),
+        ("send", InputSource::Send),
+        ("key", InputSource::Key),
+        ("attached", InputSource::Attached),
+    ];
+
+    pub(crate) fn word(self) -> &'static str {
+        InputSource::WORDS.iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
+    }
+
+    pub(crate) fn parse(word: &str) -> Option<InputSource> {
+        InputSource::WORDS.iter().find(|(other, _)| *other == word).map(|(_, source)| *source)
+    }
+}
+
+/// A command that a shell of the session has executed, or executes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CommandEntry {
+    pub(crate) id: u64,
+    pub(crate) command: String,
+    pub(crate) source: InputSource,
+    /// Since 1970.
+    pub(crate) started: Duration,
+    /// `None`: it has not ended, as far as anybody knows.
+    pub(crate) duration: Option<Duration>,
+    /// `None`: nobody knows it.
+    pub(crate) exit_code: Option<i32>,
+    /// Where it began.
+    pub(crate) folder: Option<String>,
+    /// Its output in the log.
+    pub(crate) offset: u64,
+    pub(crate) length: Option<u64>,
+    /// 0: the session's own shell executes it; one more for each shell in that.
+    pub(crate) shell: usize,
+}
+
+impl CommandEntry {
+    /// The fields of its line.
+    pub(crate) fn describe(&self, object: Object) -> Object {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        object
+            .number("command_id", number(self.id))
+            .text("command", &self.command)
+            .text("source", self.source.word())
+            .seconds_or_null("started", Some(self.started))
+            .number_or_null("duration_ms", self.duration.map(|duration| number(duration.as_millis() as u64)))
+            .number_or_null("exit_code", self.exit_code.map(i64::from))
+            .bytes_or_null("folder", self.folder.as_deref().map(str::as_bytes))
+            .number("offset", number(self.offset))
+            .number_or_null("length", self.length.map(number))
+            .number("shell", number(self.shell as u64))
+    }
+
+    pub(crate) fn line(&self) -> String {
+        self.describe(Object::new()).line()
+    }
+
+    /// `None` for what is no such line, or is not whole.
+    pub(crate) fn parse(line: &[u8]) -> Option<CommandEntry> {
+        let value: Value = serde_json::from_slice(line).ok()?;
+        Some(CommandEntry {
+            id: value["command_id"].as_u64()?,
+            command: value["command"].as_str()?.to_owned(),
+            source: InputSource::parse(value["source"].as_str()?)?,
+            started: Duration::from_micros((value["started"].as_f64()? * 1e6).round() as u64),
+            duration: value["duration_ms"].as_u64().map(Duration::from_millis),
+            exit_code: value["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok()),
+            folder: value["folder"].as_str().map(str::to_owned),
+            offset: value["offset"].as_u64()?,
+            length: value["length"].as_u64(),
+            shell: usize::try_from(value["shell"].as_u64()?).ok()?,
+        })
+    }
+}
+
+impl SessionDir {
+    /// The commands, the newest first, for as long as `wants_more` says so. None where there is no
+    /// such file.
+    pub(crate) fn commands_newest_first(
+        &self,
+        mut wants_more: impl FnMut(CommandEntry) -> bool,
+    ) -> Result<()> {
+        let read = match self.folder.open_file(HISTORY) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.is_gone() => Ok(()),
+            file => file.and_then(|file| newest_first(&file, &mut wants_more)),
+        };
+        self.trying(read, "read the history")
+    }
+
+    /// The command of this number.
+    pub(crate) fn command_numbered(&self, id: u64) -> Result<CommandEntry> {
+        let mut found = None;
+        self.commands_newest_first(|entry| {
+            let goes_on = entry.id > id;
+            found = (entry.id == id).then_some(entry);
+            goes_on
+        })?;
+        let handle = self.handle();
+        found.ok_or_else(|| {
+            Failure::not_found(format!(
+                "session '{handle}' has no command {id}; try 'nbs-ts history {handle}'"
+            ))
+        })
+    }
+}
+
+/// From the end of the file on. A command is given where its first line stands: by then its last has
+/// been read.
+fn newest_first(file: &File, wants_more: &mut dyn FnMut(CommandEntry) -> bool) -> io::Result<()> {
+    let mut ended: Map<u64, CommandEntry> = Map::new();
+    let mut given = u64::MAX;
+    let (mut at, mut rest) = (file.metadata()?.len(), Vec::new());
+    while at > 0 {
+        let length = BLOCK.min(usize::try_from(at).unwrap_or(BLOCK));
+        at -= length as u64;
+        let mut block = vec![0; length];
+        file.read_exact_at(&mut block, at)?;
+        block.append(&mut rest);
+        // What stands before the first newline may begin in the block before.
+        let whole =
+            if at == 0 { 0 } else { memchr::memchr(b'\n', &block).map_or(block.len(), |end| end + 1) };
+        for line in block[whole..].split(|byte| *byte == b'\n').rev() {
+            let Some(entry) = CommandEntry::parse(line).filter(|entry| entry.id < given) else { continue };
+            if entry.duration.is_some() {
+                ended.or_insert(entry.id, entry);
+                continue;
+            }
+            given = entry.id;
+            if !wants_more(ended.remove(&entry.id).unwrap_or(entry)) {
+                return Ok(());
+            }
+        }
+        block.truncate(whole);
+        rest = block;
+    }
+    // Those whose first line has gone.
+    ended.iter().rev().all(|(_, entry)| entry.id >= given || wants_more(entry.clone()));
+    Ok(())
+}

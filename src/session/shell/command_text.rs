@@ -1,0 +1,147 @@
+//! What a command reads as on the terminal, from its prompt to where it begins.
+//!
+//! The line editor may have drawn it piece by piece, over a search or anew on a cleared screen: so
+//! the text is taken from an emulator's cells, and not from the bytes.
+//!
+//! Pure.
+
+use memchr::{memchr, memmem, memrchr};
+
+use crate::{
+    session::shell::marks,
+    terminal::{cells, screen::Screen, text::Strip, tokenizer::BEL},
+};
+
+/// Switches bracketed paste off, as line editors do when a line is entered.
+const LEAVES_EDITOR: &[u8] = b"\x1b[?2004l";
+
+/// No command that is looked at has more rows.
+const MOST_ROWS: usize = 400;
+
+/// `row` is what stands in the row where the prompt begins, and `drawn` all from there to where the
+/// command begins.
+pub(crate) fn command_text(row: &[u8], drawn: &[u8], cols: u16) -> String {
+    let newlines = memchr::memchr_iter(b'\n', drawn).count();
+    let rows = (newlines + (row.len() + drawn.len()) / usize::from(cols.max(1)) + 3).min(MOST_ROWS);
+    let mut screen = Screen::new(cols, rows as u16);
+    screen.feed(row);
+    // Where the line begins that is drawn now, behind its prompt; and those before it.
+    let (mut from, mut lines, mut at) = (screen.place_after(), Vec::new(), 0);
+    loop {
+        let mark = next_mark(&drawn[at..]);
+        let piece = &drawn[at..mark.map_or(drawn.len(), |(_, next)| at + next)];
+        let (end, may_have_more) = entered(piece);
+        screen.feed(&piece[..end]);
+        let to = screen.place_after();
+        let mut line = screen.text(from, (to.0, usize::MAX));
+        if may_have_more {
+            // It is not before the cursor.
+            let own = if to.0 == from.0 { screen.text(from, to).len() } else { 0 };
+            remove_right_prompt(&mut line, own, usize::from(cols).saturating_sub(from.1));
+        }
+        let Some((kind, next)) = mark else {
+            lines.push(line);
+            return lines.join("\n").trim_end().to_owned();
+        };
+        screen.feed(&piece[end..]);
+        at += next;
+        let place = screen.place_after();
+        if kind == b'B' {
+            lines.clear();
+        } else if place.0 > from.0 {
+            lines.push(line);
+        }
+        from = place;
+    }
+}
+
+/// Of the first row of a line, which begins where so many cells are left in that, and whose first
+/// `own` bytes are the line's.
+fn remove_right_prompt(line: &mut String, own: usize, room: usize) {
+    let row = line.find('\n').unwrap_or(line.len());
+    let width = cells::width(&line[..row]);
+    if width <= room
+        && width + 2 >= room
+        && let Some(gap) = line[..row].get(own..).and_then(|rest| rest.rfind("  "))
+    {
+        let kept = line[..own + gap].trim_end().len();
+        line.replace_range(kept..row, "");
+    }
+}
+
+/// Where the line has been entered: what follows is the shell's. Is it a shell that may have a prompt
+/// at the right?
+fn entered(drawn: &[u8]) -> (usize, bool) {
+    let left = memmem::rfind(drawn, LEAVES_EDITOR);
+    let cut = left.unwrap_or(drawn.len());
+    let newline = memrchr(b'\n', &drawn[..cut]);
+    let (end, may_have_more) = match newline {
+        Some(newline) if left.is_none() || shows_nothing(&drawn[newline + 1..cut]) => (newline, false),
+        // The editor is left before the newline.
+        _ => (memchr(b'\n', &drawn[cut..]).map_or(cut, |newline| cut + newline), true),
+    };
+    let kept = drawn[..end].iter().rposition(|byte| *byte != b'\r').map_or(0, |last| last + 1);
+    (kept, may_have_more)
+}
+
+fn shows_nothing(bytes: &[u8]) -> bool {
+    let (mut plain, mut strip) = (Vec::new(), Strip::new());
+    strip.feed(bytes, &mut plain);
+    plain.iter().all(|byte| matches!(byte, b'\r' | b' '))
+}
+
+/// The next mark at which a line begins, and where that ends.
+fn next_mark(bytes: &[u8]) -> Option<(u8, usize)> {
+    let mut at = 0;
+    loop {
+        at += memmem::find(&bytes[at..], marks::OPENING)? + marks::OPENING.len();
+        let kind = *bytes.get(at)?;
+        if matches!(kind, b'B' | b'P') && bytes[at + 1..].starts_with(marks::TAG.as_bytes()) {
+            return Some((kind, at + memchr(BEL, &bytes[at..])? + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_what_stands_on_the_terminal() {
+        let cases: &[(&str, &str, &str)] = &[
+            ("plain, of bash", "$ @B@ls -l\r\n\x1b[?2004l\r", "ls -l"),
+            ("without bracketed paste", "$ @B@ls -l\r\n", "ls -l"),
+            ("behind it a PS0", "$ @B@ls\r\n\x1b[?2004l\r[12:00]\r\n", "ls"),
+            ("edited", "$ @B@lx\x08s\x1b[K -l\r\n", "ls -l"),
+            (
+                "by a search",
+                "$ @B@\r(reverse-i-search)`': \x1b[Ke\x08\x08\x08e': echo\r\x1b[K$ @B@echo x\r\n\x1b[?2004l\r",
+                "echo x",
+            ),
+            ("cleared", "$ @B@ec\x1b[H\x1b[2J$ @B@echo\r\n", "echo"),
+            ("on two rows", "$ @B@0123456789abcdefghijkl\r\n", "0123456789abcdefghijkl"),
+            ("wide at the end of a row", "$ @B@0123456789abcdefg漢x\r\n", "0123456789abcdefg漢x"),
+            ("of two lines", "$ @B@echo 'a\r\n> @P@b'\r\n\x1b[?2004l\r", "echo 'a\nb'"),
+            ("the second drawn again", "$ @B@echo 'a\r\n> @P@\r> @P@b'\r\n", "echo 'a\nb'"),
+            ("with a prompt at the right", "% @B@\x1b[12Cright\x1b[17Dls\x1b[?2004l\r\r\n", "ls"),
+            (
+                "of two lines, with one",
+                "% @B@\x1b[12Cright\x1b[17Dls\x1b[?2004l\r\r\n> @P@-l\x1b[?2004l\r\r\n",
+                "ls\n-l",
+            ),
+            (
+                "edited, with a prompt at the right",
+                "% @B@\x1b[12Cright\x1b[17Decho b\x08a\x1b[1Cb\x1b[1D\x1b[?2004l\r\r\n",
+                "echo ab",
+            ),
+            ("nothing", "$ @B@\r\n", ""),
+        ];
+        for (name, drawn, text) in cases {
+            let mark = |kind| format!("\x1b]133;{kind};nbs=secret.1\x07");
+            let drawn = drawn.replace("@B@", &mark('B')).replace("@P@", &mark('P'));
+            assert_eq!(command_text(b"", drawn.as_bytes(), 20), *text, "{name}");
+        }
+        let drawn = "$ \x1b]133;B;nbs=secret.1\x07echo 0123456789\r\n";
+        assert_eq!(command_text(b"no end", drawn.as_bytes(), 20), "echo 0123456789");
+    }
+}

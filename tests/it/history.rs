@@ -1,0 +1,262 @@
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use serde_json::Value;
+
+use crate::support::{Scratch, eventually};
+
+/// The commands of a session, as `history --json` tells them.
+fn commands(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
+    let ran = scratch.ts(&[&["history", "--json"], arguments].concat()).code(0);
+    ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// How many of them have ended.
+fn ended(scratch: &Scratch, handle: &str) -> usize {
+    commands(scratch, &[handle]).iter().filter(|command| !command["duration_ms"].is_null()).count()
+}
+
+/// What each is, who typed it, and its exit code.
+fn told(scratch: &Scratch, handle: &str) -> Vec<(String, String, i64)> {
+    let word = |value: &Value| value.as_str().unwrap().to_owned();
+    let told = |command: &Value| {
+        let code = command["exit_code"].as_i64().unwrap_or(-1);
+        (word(&command["command"]), word(&command["source"]), code)
+    };
+    commands(scratch, &[handle]).iter().map(told).collect()
+}
+
+const SHELLS: [&str; 7] = ["bash", "zsh", "fish", "dash", "ksh93", "mksh", "busybox sh"];
+
+#[test]
+fn history_has_each_command_whoever_typed_it_in_every_shell() {
+    for shell in SHELLS {
+        let scratch = Scratch::new();
+        let handle = scratch.create(shell);
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
+        scratch.ts(&["run", &handle, "echo one"]).code(0);
+        scratch.ts(&["run", &handle, "cd /usr; false"]).code(1);
+        scratch.ts(&["run", &handle, "echo 'a\n\u{e9}'"]).code(0);
+        scratch.ts(&["ask", &handle, "echo asked"]).code(0);
+        scratch.ts(&["send", &handle, "echo sent"]).code(0);
+        eventually("the sent command has ended", || ended(&scratch, &handle) == 5);
+        // Lines that are typed at once.
+        scratch.ts(&["send", "--no-enter", &handle, "echo p1\necho p2\nsh -c 'exit 3'\n"]).code(0);
+        eventually("the three have ended", || ended(&scratch, &handle) == 8);
+        // Edited, and left with an interrupt.
+        scratch.ts(&["send", "--no-enter", &handle, "echo abx"]).code(0);
+        scratch.ts(&["key", &handle, "BackSpace", "c", "Enter"]).code(0);
+        eventually("the edited command has ended", || ended(&scratch, &handle) == 9);
+        scratch.ts(&["send", "--no-enter", &handle, "echo never"]).code(0);
+        scratch.ts(&["key", &handle, "C-c"]).code(0);
+        scratch.ts(&["run", &handle, "echo end"]).code(0);
+        scratch.ts(&["send", &handle, "exit 7"]).code(0);
+        scratch.ts(&["wait", &handle, "--exit"]).code(0);
+        let expected = [
+            ("echo one", "run", 0),
+            ("cd /usr; false", "run", 1),
+            ("echo 'a\n\u{e9}'", "run", 0),
+            ("echo asked", "ask", 0),
+            ("echo sent", "send", 0),
+            ("echo p1", "send", 0),
+            ("echo p2", "send", 0),
+            ("sh -c 'exit 3'", "send", 3),
+            ("echo abc", "key", 0),
+            ("echo end", "run", 0),
+            ("exit 7", "send", 7),
+        ];
+        let expected = expected.map(|(command, source, code)| (command.to_owned(), source.to_owned(), code));
+        assert_eq!(told(&scratch, &handle), expected, "{shell}");
+        let all = commands(&scratch, &[&handle]);
+        let folders: Vec<&str> = all.iter().map(|command| command["folder"].as_str().unwrap()).collect();
+        assert!(folders[1] != "/usr" && folders[2..].iter().all(|folder| *folder == "/usr"), "{folders:?}");
+        // Numbers leave none out, and each has its output.
+        let numbers: Vec<u64> = all.iter().map(|command| command["command_id"].as_u64().unwrap()).collect();
+        assert_eq!(numbers, (1..=11).collect::<Vec<u64>>(), "{shell}");
+        for (number, output) in [("1", "one\n"), ("2", ""), ("3", "a\n\u{e9}\n"), ("5", "sent\n")] {
+            scratch.ts(&["read", &handle, "--command", number, "--strip"]).code(0).stdout(output);
+        }
+    }
+}
+
+#[test]
+fn history_has_what_a_line_editor_executed_and_not_what_it_drew() {
+    let scratch = Scratch::new();
+    for shell in ["bash", "zsh"] {
+        let handle = scratch.create(shell);
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
+        scratch.ts(&["run", &handle, "PS0='[before] '; PS1='\u{6f22} $ '; RPROMPT='at the right'"]).code(0);
+        let long = format!("echo {}", "0123456789".repeat(9));
+        for (count, keys) in
+            [(2, vec!["echo searched"]), (3, vec![&*long]), (4, vec!["for i in 1 2; do", "echo $i", "done"])]
+        {
+            keys.iter().for_each(|line| drop(scratch.ts(&["send", &handle, line]).code(0)));
+            eventually("it has ended", || ended(&scratch, &handle) == count);
+        }
+        let keys: [&[&str]; 4] = [
+            &["C-r", "s", "e", "a", "r", "C-l", "C-e", "x", "Enter"],
+            &["Up", "Up", "Up", "Enter"],
+            &["l", "x", "C-l", "BackSpace", "s", "Enter"],
+            &["e", "c", "h", "o", "Space", "b", "C-a", "C-e", "Left", "a", "Enter"],
+        ];
+        for (count, keys) in (5..).zip(keys) {
+            scratch.ts(&[&["key", &handle], keys].concat()).code(0);
+            eventually("it has ended", || ended(&scratch, &handle) == count);
+        }
+        let told: Vec<String> = told(&scratch, &handle).into_iter().map(|(command, ..)| command).collect();
+        let expected = ["echo searched", &long, "for i in 1 2; do\necho $i\ndone", "echo searchedx"];
+        assert_eq!(told[1..5], expected, "{shell}");
+        // The lines of one are one row of the history of a zsh, where Up takes each.
+        assert_eq!(told[5], if shell == "bash" { &*long } else { expected[2] }, "{shell}");
+        assert_eq!(told[6..], ["ls", "echo ab"], "{shell}");
+    }
+}
+
+#[test]
+fn history_has_the_commands_of_nested_shells() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    for shell in ["bash --norc", "fish", "dash", "zsh -f"] {
+        scratch.ts(&["send", &handle, shell]).code(0);
+        scratch.ts(&["integrate", &handle]).code(0);
+        scratch.ts(&["run", &handle, "echo 'it''s\nnested!'"]).code(0);
+        scratch.ts(&["ask", &handle, "echo typed"]).code(0);
+        scratch.ts(&["send", &handle, "exit 3"]).code(0);
+        scratch.ts(&["wait", &handle, "--complete"]).code(0);
+        scratch.ts(&["run", &handle, "true"]).code(0);
+        let all = commands(&scratch, &[&handle, "--last=5"]);
+        let told: Vec<(&str, &str, u64, i64)> = all
+            .iter()
+            .map(|command| {
+                let word = |name: &str| command[name].as_str().unwrap();
+                let (level, code) = (&command["shell"], &command["exit_code"]);
+                (word("command"), word("source"), level.as_u64().unwrap(), code.as_i64().unwrap())
+            })
+            .collect();
+        let inner = told[1].2;
+        assert!(inner > 0, "{shell}: {told:?}");
+        let expected = [
+            (shell, "send", 0, 3),
+            ("echo 'it''s\nnested!'", "run", inner, 0),
+            ("echo typed", "ask", inner, 0),
+            ("exit 3", "send", inner, 3),
+            ("true", "run", 0, 0),
+        ];
+        assert_eq!(told, expected, "{shell}");
+    }
+}
+
+#[test]
+fn history_survives_the_kill_of_the_relay() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["run", &handle, "echo done"]).code(0);
+    scratch.ts(&["send", &handle, "sleep 987"]).code(0);
+    eventually("it has begun", || commands(&scratch, &[&handle]).len() == 2);
+    let relay = scratch.file(&handle, "daemon_pid");
+    scratch.bash(&format!("kill -9 {relay}; while kill -0 {relay} 2>&-; do :; done")).code(0);
+    let all = [("echo done".to_owned(), "run".to_owned(), 0), ("sleep 987".into(), "send".into(), -1)];
+    assert_eq!(told(&scratch, &handle), all);
+    // A line that is torn is none.
+    let path = scratch.folder(&handle).join("history");
+    let whole = fs::read_to_string(&path).unwrap();
+    fs::write(&path, whole.clone() + &whole[..40]).unwrap();
+    assert_eq!(told(&scratch, &handle), all);
+    scratch.ts(&["history", &handle]).code(0).stdout_has("    -    -  ");
+    scratch.ts(&["kill", &handle]).code(0);
+}
+
+#[test]
+fn history_has_no_secret() {
+    for shell in ["bash", "dash"] {
+        let scratch = Scratch::new();
+        let handle = scratch.create(shell);
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
+        scratch.ts(&["send", &handle, "stty -echo; read x; stty echo; read y"]).code(0);
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
+        scratch.ts_with_input(&["send", "--secret-stdin", &handle], b"hunter2").code(0);
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
+        scratch.ts(&["send", &handle, "an answer"]).code(0);
+        eventually("it has ended", || ended(&scratch, &handle) == 1);
+        scratch.ts(&["run", &handle, "true"]).code(0);
+        let history = scratch.file(&handle, "history");
+        assert!(!history.contains("hunter2") && !history.contains("answer"), "{shell}: {history}");
+        assert_eq!(commands(&scratch, &[&handle]).len(), 2, "{shell}");
+    }
+}
+
+#[test]
+fn history_shows_those_that_are_asked_for() {
+    let scratch = Scratch::new();
+    let one = scratch.create_with(&["--name=one"], "bash");
+    let two = scratch.create_with(&["--name=two"], "bash");
+    for (handle, command, code) in
+        [(&one, "cd /usr/share", 0), (&two, "false", 1), (&one, "sh -c 'exit 4'", 4), (&one, "echo three", 0)]
+    {
+        scratch.ts(&["run", handle, command]).code(code);
+    }
+    let shown = |arguments: &[&str]| {
+        let told = commands(&scratch, arguments).into_iter();
+        told.map(|command| command["command"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&["--failed", "@one"]), ["sh -c 'exit 4'"]);
+    assert_eq!(shown(&["--last=1", "@one"]), ["echo three"]);
+    assert_eq!(shown(&["--last=0", "@one"]), [""; 0]);
+    assert_eq!(shown(&["--grep=^cd |three", "@one"]), ["cd /usr/share", "echo three"]);
+    assert_eq!(shown(&["--grep=share$", "--last=2", "@one"]), ["sh -c 'exit 4'", "echo three"]);
+    assert_eq!(shown(&["--since=0", "@one"]), [""; 0]);
+    assert_eq!(shown(&["--since=1h", "--all", "--failed"]), ["false", "sh -c 'exit 4'"]);
+    assert_eq!(shown(&["--name=tw"]), ["false"]);
+    let all = scratch.ts(&["history", "--all"]).code(0).out();
+    assert!(all.lines().nth(1).unwrap().starts_with(&format!("{two}     1  20")), "{all}");
+    assert!(all.lines().last().unwrap().ends_with("  /usr/share            echo three"), "{all}");
+    // The session that the call is in.
+    let program = env!("CARGO_BIN_EXE_nbs");
+    scratch
+        .ts(&["run", &one, &format!("(exec -a nbs-ts {program} history --last=2)")])
+        .code(0)
+        .stdout_has("three");
+    scratch.ts(&["history"]).code(4).complains("SESSION");
+    scratch.ts(&["read", &one, "--command=99"]).code(2).complains("has no command 99");
+    // Dead ones keep it; what is no shell has none, and it says so.
+    scratch.ts(&["kill", "--keep", &two]).code(0);
+    assert_eq!(shown(&[&two]), ["false"]);
+    let plain = scratch.create("sleep 987");
+    scratch.ts(&["history", &plain]).code(0).stdout("").complains("no shell that reports");
+}
+
+#[test]
+fn history_follows_a_session_to_its_end() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("bash");
+    scratch.ts(&["run", &handle, "echo before"]).code(0);
+    let following = scratch.start(&["history", "--follow", "--json", &handle]);
+    scratch.ts(&["run", &handle, "sh -c 'exit 3'"]).code(3);
+    scratch.ts(&["send", &handle, "exit 5"]).code(0);
+    let out = following.finish().code(0).out();
+    let told: Vec<(String, i64)> = out
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|told| (told["command"].as_str().unwrap().to_owned(), told["exit_code"].as_i64().unwrap()))
+        .collect();
+    assert_eq!(told, [("echo before".into(), 0), ("sh -c 'exit 3'".into(), 3), ("exit 5".into(), 5)]);
+}
+
+#[test]
+fn history_cannot_be_written_by_a_confined_session() {
+    let scratch = Scratch::new();
+    let work = scratch.home().join("work");
+    fs::create_dir(&work).unwrap();
+    let handle = scratch.create_with(&["--write-root", work.to_str().unwrap()], "bash");
+    let path = scratch.folder(&handle).join("history");
+    scratch.ts(&["run", &handle, "echo first"]).code(0);
+    let before = fs::read_to_string(&path).unwrap();
+    let path = path.to_str().unwrap();
+    for command in [format!("echo x >>{path}"), format!("rm -f {path}"), format!("mv {path} {path}2")] {
+        scratch.ts(&["run", &handle, &format!("{{ {command}; }} 2>&- || sh -c 'exit 9'")]).code(9);
+    }
+    let after = fs::read_to_string(path).unwrap();
+    assert!(after.starts_with(&before), "{after}");
+    assert_eq!(commands(&scratch, &[&handle]).len(), 4);
+    assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+}
