@@ -104,7 +104,7 @@ fn bad_arguments_are_4_and_one_line() {
 
 /// Every command that takes a session, what else it must be given, and its code where
 /// there is no such session.
-const OF_SESSIONS: [(&str, &[&str], i32); 23] = [
+const OF_SESSIONS: [(&str, &[&str], i32); 24] = [
     ("answer", &["x"], 2),
     ("ask", &["x"], 2),
     ("attach", &[], 2),
@@ -112,6 +112,7 @@ const OF_SESSIONS: [(&str, &[&str], i32); 23] = [
     ("clipboard", &[], 2),
     ("eof", &[], 2),
     ("exit-code", &[], 2),
+    ("history", &[], 2),
     ("integrate", &[], 2),
     ("key", &["Enter"], 2),
     ("kill", &[], 2),

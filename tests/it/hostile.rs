@@ -230,12 +230,14 @@ fn a_file_with_the_bit_of_another_user_does_nothing() {
 }
 
 /// Every command that takes a session, before and after whose handle these words stand.
-const COMMANDS: [(&[&str], &[&str]); 29] = [
+const COMMANDS: [(&[&str], &[&str]); 31] = [
     (&["status"], &[]),
     (&["status", "--json"], &[]),
     (&["exit-code"], &[]),
     (&["pwd"], &[]),
     (&["clipboard"], &[]),
+    (&["history", "--last=2", "--json"], &[]),
+    (&["read", "--command=1"], &[]),
     (&["read", "--last=2"], &[]),
     (&["read", "--strip", "--max=1K", "--json"], &[]),
     (&["read-new", "--reader=r", "--max=10"], &[]),

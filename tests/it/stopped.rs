@@ -52,7 +52,7 @@ use Comes::{Short, To};
 
 /// Every verb that takes a session, its options before the session, what follows it, and
 /// what that comes to.
-const CALLS: [(&[&str], &[&str], Comes); 45] = [
+const CALLS: [(&[&str], &[&str], Comes); 46] = [
     (&["answer", "--timeout=1"], &["y"], Short(1)),
     (&["ask", "--timeout=1"], &["echo typed late"], Short(1)),
     (&["ask", "--timeout=0"], &["echo typed late"], Short(1)),
@@ -64,6 +64,7 @@ const CALLS: [(&[&str], &[&str], Comes); 45] = [
     (&["clipboard"], &[], To(1)),
     (&["eof", "--timeout=1"], &[], Short(1)),
     (&["exit-code"], &[], To(0)),
+    (&["history"], &[], To(0)),
     (&["send", "--submit", "--timeout=1"], &["typed late"], Short(1)),
     (&["integrate", "--timeout=1"], &[], Short(1)),
     (&["key", "--timeout=1"], &["t", "C-c"], Short(1)),

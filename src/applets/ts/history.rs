@@ -3,30 +3,31 @@
 //! Usage: nbs-ts history [options] [SESSION]
 //!        nbs-ts history [options] --all|--name=PATTERN
 //!
-//! Prints a line for each command, oldest first, whoever typed it: number, start,
-//! duration, exit code, directory, command. A command that runs has neither a
-//! duration nor an exit code. Without SESSION, it is the session that the call is
-//! in. With --all or --name, the commands of all are sorted by their start, and
-//! each line begins with the session's handle.
+//! Prints a line for each command, also for those that a person typed, oldest
+//! first: number, start, duration, exit code, directory, command. A command that
+//! runs has neither a duration nor an exit code. Without SESSION, it is the
+//! session that the call is in. With --all or --name, sorts the commands of all
+//! by their start; then the session's handle begins each line.
 //!
-//! nbs sees the commands of shells that report: of the session's own shell, and of
-//! nested ones after `integrate`. 'nbs-ts read --command=N' prints the output of
-//! command N. The oldest commands are dropped after some ten thousand.
+//! The shells are those that report: the session's own, and nested ones after
+//! `integrate`. `read --command=N` prints the output of command N. nbs drops the
+//! oldest commands after some thousands.
 //!
 //! Options:
 //!   --failed          only commands with an exit code other than 0
 //!   --grep=REGEX      only commands that match, or whose directory does
 //!   --since=TIME      only commands that began at most TIME ago
-//!   --last=N          then only the last N
-//!   --follow          continue with each command that ends, until the session does
-//!   --all             of all sessions, dead ones too
-//!   --name=PATTERN    of all sessions with this in their name, dead ones too
+//!   --last=N          of those, only the last N
+//!   --follow          continue with each command that ends, until the session
+//!                     ends; omit those that run
+//!   --all             show all sessions, dead ones too
+//!   --name=PATTERN    show all sessions with this in their name, dead ones too
 //!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
 //!                     all: this and all known machines)
-//!   --json            print an object for each: handle, command_id, command, source
-//!                     (run, ask, send, key or attached), started, duration_ms,
-//!                     exit_code, folder, offset and length of its output, shell
-//!                     (0: the session's own; one more for each nested shell)
+//!   --json            print an object for each: handle, command_id, command,
+//!                     source (run, ask, send, key or attached), started,
+//!                     duration_ms, exit_code, folder, offset and length of its
+//!                     output, shell (0: the session's own; more: a nested one)
 //!
 //! Example:
 //!   nbs-ts history "$h" --failed --last=5

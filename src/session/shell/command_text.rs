@@ -131,7 +131,7 @@ mod tests {
             ),
             (
                 "edited, with a prompt at the right",
-                "% @B@\x1b[12Cright\x1b[17Decho b\x08a\x1b[1Cb\x1b[1D\x1b[?2004l\r\r\n",
+                "% @B@\x1b[12Cright\x1b[17Decho b\x08ab\x08\x1b[?2004l\r\r\n",
                 "echo ab",
             ),
             ("nothing", "$ @B@\r\n", ""),
