@@ -296,3 +296,61 @@ impl History {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{relay::tests::Rig, session::Settings};
+
+    #[test]
+    fn the_history_is_bounded_and_counted_and_read_from_its_end() {
+        const COUNT: u64 = 20_000;
+        let rig = Rig::new(Settings::default());
+        let relay = &rig.relay;
+        let mut history = History::open(&relay.pending.folder, 1).unwrap();
+        let given = |command: CommandOf| Some(format!("echo {}", command.seq));
+        let of = |level, seq| CommandOf { level, seq, dialect: Dialect::Bash };
+        let begun = |command| CommandStep::Begun {
+            command,
+            prompt: 0,
+            output: 0,
+            folder: Some(b"/a/directory".into()),
+        };
+        // One goes on all the time.
+        history.note(vec![begun(of(0, 0))], given, 80);
+        for seq in 1..COUNT {
+            let ended = CommandStep::Ended { command: of(1, seq), code: 0, end: 0 };
+            history.note(vec![begun(of(1, seq)), ended], given, 80);
+            assert!(history.length <= MOST + 1_000);
+        }
+        history.conclude(Some(7), 0);
+        let mut last = Vec::new();
+        let read = relay.session.commands_newest_first(|entry| {
+            last.push((entry.id, entry.command, entry.exit_code));
+            last.len() < 3
+        });
+        read.unwrap();
+        let command = |id: u64| (id, format!("echo {}", id - 1), Some(0));
+        assert_eq!(last, [command(COUNT), command(COUNT - 1), command(COUNT - 2)]);
+        let mut all = Vec::new();
+        let read = relay.session.commands_newest_first(|entry| {
+            all.push(entry.id);
+            true
+        });
+        read.unwrap();
+        // The one that began first is known by its end.
+        assert_eq!(all.pop(), Some(1));
+        assert!(all.iter().rev().zip(all.iter().rev().skip(1)).all(|(one, next)| one + 1 == *next));
+        assert!((2_000..COUNT as usize / 2).contains(&all.len()), "{}", all.len());
+    }
+
+    #[test]
+    fn lines_typed_ahead_are_edited_as_a_terminal_does() {
+        let mut ahead = LinesAhead::default();
+        ahead.note(b"for a program\rabx\x7fc\nall of it\x15none\r");
+        ahead.note(b"half");
+        assert_eq!(ahead.lines, ["for a program", "abc", "none"]);
+        ahead.drop_shown("abc");
+        assert_eq!(ahead.lines, ["none"]);
+    }
+}
