@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::{
     applets,
     cli::{self, Args},
-    machine::{self, copy, supervisor},
+    machine::{self, copy, port, supervisor},
     outcome::{Result, Trying},
     page,
     session::StateDir,
@@ -40,6 +40,9 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             [kind, line] if kind == "sh" => supervisor::run(parent, line),
             [kind, words @ ..] if kind == "send" => copy::send(words),
             [kind, words @ ..] if kind == "receive" => copy::receive(words),
+            [kind, words @ ..] if kind == "connect" => port::connect(words),
+            [kind, words @ ..] if kind == "listen" => port::listen(words),
+            [kind, words @ ..] if kind == "accepted" => port::accepted(words),
             _ => Err(cli::by_hand()),
         };
     }

@@ -28,6 +28,7 @@ mod events;
 mod exec;
 mod exit_code;
 mod find;
+mod forward;
 mod gc;
 mod help;
 mod history;
@@ -90,7 +91,7 @@ const TASKS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("End", &["kill", "exit-code", "events"]),
-    ("On machines", &["exec", "cp", "machine"]),
+    ("On machines", &["exec", "cp", "forward", "machine"]),
     ("Look after", &["hooks", "doctor", "gc", "help"]),
 ];
 

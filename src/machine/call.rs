@@ -179,6 +179,13 @@ impl RemoteCall {
         Ok(())
     }
 
+    /// Sends what was given, as far as that can be done at once.
+    pub(crate) fn send(&mut self) {
+        if !self.end.is_over() {
+            self.flush();
+        }
+    }
+
     fn flush(&mut self) {
         if self.end.flush(&mut &self.stream).is_err() {
             // Its end is read behind what it has said before.
