@@ -389,6 +389,7 @@ function drawLarge(session) {
 		find("typing").hidden = about.state === "dead";
 		drawReceipt(about.receipt);
 	}
+	drawCommands();
 	if (!screen) return;
 	fit(session);
 	drawRows(find("rows"), session);
@@ -467,6 +468,61 @@ async function drawHistory() {
 		hasHistory = false;
 	}
 }
+
+// ---- Its commands ---------------------------------------------------------
+
+const commands = find("commands"), list = commands.querySelector("ol");
+let asked = 0, answered = "";
+
+// While the list is open, it is asked for again as the session changes, once a second at most.
+function drawCommands() {
+	if (!commands.open || asked) return;
+	askForCommands(focus);
+	asked = setTimeout(() => {
+		asked = 0;
+		if (changed.has(sessions.get(focus))) plan();
+	}, 1000);
+}
+
+async function askForCommands(of) {
+	try {
+		const answer = await ask(`sessions/${of}/commands`), text = await answer.text();
+		if (!answer.ok || of !== focus || text === answered) return;
+		answered = text;
+		// What is open stays so.
+		const outputs = new Map([...list.children].map(item => [item.number, item.querySelector("pre")]));
+		list.replaceChildren(...JSON.parse(text).map(row => makeCommand(row, of, outputs.get(row[0]))));
+		if (!list.children.length) list.textContent = "No shell has reported a command.";
+	} catch {}
+}
+
+function makeCommand([number, code, took, folder, command], of, output) {
+	const item = document.createElement("li"), button = document.createElement("button");
+	const failed = !["0", "-"].includes(code);
+	item.number = number;
+	item.className = failed ? "bad" : "";
+	for (const text of [number, took, code]) {
+		const part = document.createElement("span");
+		part.textContent = text;
+		button.append(part);
+	}
+	button.append(command);
+	button.title = folder;
+	button.ariaLabel = `${command}, ${code === "-" ? "no exit code" : "exit code " + code}`;
+	button.onclick = async () => {
+		const shown = item.querySelector("pre");
+		if (shown) return shown.remove();
+		const answer = await ask(`sessions/${of}/output`, { method: "POST", body: number });
+		const made = document.createElement("pre");
+		made.textContent = answer.ok ? (await answer.json()).map(row => row.join("")).join("\n") || "(no output)" : "The output is gone.";
+		item.append(made);
+	};
+	item.append(button);
+	if (output) item.append(output);
+	return item;
+}
+
+commands.addEventListener("toggle", drawCommands);
 
 const lookBack = () => {
 	if (atEnd) hasHistory = false;
@@ -590,6 +646,10 @@ function go() {
 	list: if (focus) {
 		find("history").replaceChildren();
 		find("rows").replaceChildren();
+		if (focus !== before) {
+			answered = "";
+			list.replaceChildren();
+		}
 		put(find("name"), "");
 		find("receipt").hidden = true;
 		const session = sessions.get(focus);

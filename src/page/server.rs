@@ -479,7 +479,7 @@ impl<'a> Server<'a> {
         let path: Vec<&str> = request.path.split('/').collect();
         match (&*request.method, &path[..]) {
             ("GET", ["", "events"]) => self.open_page(request),
-            ("GET", ["", "sessions", handle, what @ "scrollback"])
+            ("GET", ["", "sessions", handle, what @ ("scrollback" | "commands")])
             | ("POST", ["", "sessions", handle, what]) => {
                 let text = std::str::from_utf8(body).map_err(|_| BAD)?;
                 let there = self.machines.iter_mut().find_map(|machine| {
@@ -503,7 +503,8 @@ impl<'a> Server<'a> {
         self.tiles.iter_mut().find(|tile| tile.handle.as_str() == handle).ok_or(NOT_FOUND)
     }
 
-    /// Types something, or gives what has scrolled off. What takes its time has this number.
+    /// Types something, or gives what has scrolled off, the last commands, or the output
+    /// of one. What takes its time has this number.
     fn do_here(
         &mut self,
         number: u64,
@@ -513,11 +514,14 @@ impl<'a> Server<'a> {
     ) -> std::result::Result<Answer, HttpError> {
         let state_dir = self.state_dir;
         let tile = self.tile(handle)?;
-        if what == "scrollback" {
-            return tile
-                .scrollback(state_dir, SCROLLBACK)
-                .map(|told| Answer::Done(Some(told)))
-                .map_err(|_| NOT_FOUND);
+        let told = match what {
+            "scrollback" => Some(tile.scrollback(state_dir, SCROLLBACK)),
+            "commands" => Some(tile.commands(state_dir)),
+            "output" => Some(tile.output(state_dir, text.parse().map_err(|_| BAD)?)),
+            _ => None,
+        };
+        if let Some(told) = told {
+            return told.map(|told| Answer::Done(Some(told))).map_err(|_| NOT_FOUND);
         }
         if !tile.is_alive() {
             return Err(GONE);

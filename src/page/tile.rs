@@ -12,20 +12,29 @@ use std::{
 
 use crate::{
     json::Object,
-    outcome::Result,
+    outcome::{Result, Trying},
     page::{
         http::{BAD, GONE, HttpError, TOO_MANY},
         stream::Entry,
         versioned_screen::{self, Numbers},
     },
     session::{
-        Activity, ActivityView, Handle, InputSource, ListEntry, ScreenCache, SessionDir, StateDir, Target,
-        Wanted,
+        Activity, ActivityView, CommandEntry, Handle, InputSource, ListEntry, ScreenCache, SessionDir,
+        StateDir, Target, Wanted,
         client::{RelayClient, ReportedState, WaitOutcome, sending},
     },
     sys::{clock::unix_seconds, deadline::Deadline},
-    terminal::{keys, text},
+    terminal::{
+        cells, keys,
+        text::{self, Strip},
+    },
 };
+
+/// How many commands a page shows, and how much of one, in cells.
+const MOST_COMMANDS: usize = 50;
+const LONGEST_COMMAND: usize = 500;
+/// How much of a command's output it shows.
+const MOST_OUTPUT: u64 = 64 * 1024;
 
 /// How much of a log is taken in at one look: others wait meanwhile.
 const STEP: u64 = 16 << 20;
@@ -293,6 +302,35 @@ impl Tile {
         }
         let session = self.open(state_dir)?;
         Ok(versioned_screen::scrollback(&ScreenCache::look(&session)?.screen, lines))
+    }
+
+    /// The last commands of its shells, the newest first, as rows of: number, exit code, duration,
+    /// directory, command.
+    pub(crate) fn commands(&self, state_dir: &StateDir) -> Result<String> {
+        let row = |entry: &CommandEntry| {
+            let (took, code) = entry.outcome();
+            let folder = entry.folder.clone().unwrap_or_default();
+            let command = cells::shortened(&entry.command, LONGEST_COMMAND);
+            versioned_screen::row_of_texts(&[&entry.id.to_string(), &code, &took, &folder, &command])
+        };
+        let rows: Vec<String> = self.open(state_dir)?.last_commands(MOST_COMMANDS)?.iter().map(row).collect();
+        Ok(format!("[{}]", rows.join(",")))
+    }
+
+    /// The output of the command of this number, as rows; of a long one the end.
+    pub(crate) fn output(&self, state_dir: &StateDir, id: u64) -> Result<String> {
+        let session = self.open(state_dir)?;
+        let entry = session.command_numbered(id)?;
+        let log = session.log()?;
+        let end = entry.length.map_or(u64::MAX, |length| entry.offset.saturating_add(length));
+        let end = end.min(log.length().trying("read the output")?);
+        let start = entry.offset.max(end.saturating_sub(MOST_OUTPUT));
+        let bytes = log.bytes(start, end).trying("read the output")?;
+        let (mut strip, mut plain) = (Strip::new(), Vec::new());
+        strip.feed(&bytes, &mut plain);
+        let shown = String::from_utf8_lossy(&plain);
+        let row = |line: &str| versioned_screen::row_of_texts(&[&cells::shortened(line, LONGEST_COMMAND)]);
+        Ok(format!("[{}]", shown.lines().map(row).collect::<Vec<_>>().join(",")))
     }
 
     /// Types some text. It is pasted, if that is what the program has asked for.

@@ -192,6 +192,11 @@ fn row_json(spans: &[Span]) -> String {
     format!("[{}]", json::quoted(&text))
 }
 
+/// A row of plain stretches.
+pub(crate) fn row_of_texts(texts: &[&str]) -> String {
+    format!("[{}]", texts.iter().map(|text| json::quoted(text)).collect::<Vec<_>>().join(","))
+}
+
 /// A row as [`row_json`] makes it, received from another process.
 fn row_told(row: &Value) -> Option<String> {
     let is_style = |style: &str| style.bytes().all(|byte| byte.is_ascii_hexdigit() || b"#,".contains(&byte));

@@ -14,6 +14,7 @@ use crate::{
     outcome::{Failure, Result},
     session::SessionDir,
     sorted::Map,
+    terminal::text,
 };
 
 pub(crate) const HISTORY: &str = "history";
@@ -89,6 +90,26 @@ impl CommandEntry {
             .number("shell", number(self.shell as u64))
     }
 
+    /// How long it took and its exit code, for people; `-` for what is not known.
+    pub(crate) fn outcome(&self) -> (String, String) {
+        let took = |duration: Duration| match duration.as_secs() {
+            0 => format!("{}ms", duration.as_millis()),
+            1..60 => format!("{:.1}s", duration.as_secs_f64()),
+            seconds @ 60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+            seconds => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+        };
+        let code = self.exit_code.map(|code| code.to_string());
+        (self.duration.map_or("-".to_owned(), took), code.unwrap_or_else(|| "-".to_owned()))
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.exit_code.is_some_and(|code| code != 0)
+    }
+
+    pub(crate) fn on_one_line(&self) -> String {
+        text::escaped(self.command.replace('\n', "; ").as_bytes())
+    }
+
     pub(crate) fn line(&self) -> String {
         self.describe(Object::new()).line()
     }
@@ -123,6 +144,16 @@ impl SessionDir {
             file => file.and_then(|file| newest_first(&file, &mut wants_more)),
         };
         self.trying(read, "read the history")
+    }
+
+    /// The last commands, the newest first.
+    pub(crate) fn last_commands(&self, most: usize) -> Result<Vec<CommandEntry>> {
+        let mut last = Vec::new();
+        self.commands_newest_first(|entry| {
+            last.push(entry);
+            last.len() < most
+        })?;
+        Ok(last)
     }
 
     /// The command of this number.

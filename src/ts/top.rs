@@ -25,8 +25,8 @@ use crate::{
     },
     outcome::{Failure, Result, Trying},
     session::{
-        ActivityView, Address, Handle, OutputLog, SESSION_ENV, ScreenCache, SessionDir, StateDir, Target,
-        VIEWER, Wanted,
+        ActivityView, Address, CommandEntry, Handle, OutputLog, SESSION_ENV, ScreenCache, SessionDir,
+        StateDir, Target, VIEWER, Wanted,
         client::{RelayClient, WaitOutcome},
     },
     sys::{child, deadline::Deadline, poll::PollSet, term},
@@ -143,6 +143,8 @@ struct Preview {
     session: SessionDir,
     log: OutputLog,
     cache: ScreenCache,
+    /// The newest first.
+    commands: Vec<CommandEntry>,
     // Something has been printed since.
     is_old: bool,
 }
@@ -152,12 +154,14 @@ impl Preview {
         let session = state_dir.session(&Target::Handle(handle.clone()))?;
         let log = session.log()?;
         let cache = ScreenCache::look(&session)?;
-        Ok(Preview { session, log, cache, is_old: false })
+        let commands = session.last_commands(drawing::MOST_COMMANDS)?;
+        Ok(Preview { session, log, cache, commands, is_old: false })
     }
 
     fn follow(&mut self) -> Result<()> {
         self.is_old = false;
         let length = self.log.length().trying("read the output")?;
+        self.commands = self.session.last_commands(drawing::MOST_COMMANDS)?;
         self.cache.follow(&self.session, &self.log, length)
     }
 }
@@ -562,7 +566,8 @@ impl Top<'_> {
         let far = self.far_preview.as_ref().filter(|far| previewed == Some(&far.address));
         let far = far.and_then(|far| far.screen.as_ref());
         let screen = self.preview.as_ref().map(|preview| &preview.cache.screen).or(far);
-        let shown = Shown { screen, colours: self.colours };
+        let commands = self.preview.as_ref().map_or(&[][..], |preview| &preview.commands);
+        let shown = Shown { screen, commands, colours: self.colours };
         let frame = drawing::frame(&self.model, layout, &columns, (&window, selected), &shown);
         self.columns = Some(columns);
         self.terminal.print(drawing::changes(&self.frame, &frame, cols).as_bytes());

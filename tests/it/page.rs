@@ -221,6 +221,8 @@ fn whoever_has_the_token_is_served_and_nobody_else() {
     let paths = [
         ("GET", "/events".to_owned()),
         ("GET", format!("/sessions/{handle}/scrollback")),
+        ("GET", format!("/sessions/{handle}/commands")),
+        ("POST", format!("/sessions/{handle}/output")),
         ("POST", format!("/sessions/{handle}/line")),
     ];
     let wrong = page.token.replace(|c: char| c != '0', "0");
@@ -525,6 +527,32 @@ fn scrollback_can_be_read() {
     let rows: Vec<Vec<String>> = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
     let rows: Vec<String> = rows.into_iter().map(|row| row.concat()).collect();
     assert_eq!(rows, (1..=96).map(|line| line.to_string()).collect::<Vec<_>>());
+}
+
+#[test]
+fn commands_and_their_output_can_be_read() {
+    let scratch = Scratch::new();
+    let page = Page::start(&scratch);
+    let handle = scratch.create("bash");
+    scratch.ts(&["run", &handle, "printf '\\033[31mred\\nrest\\n'"]).code(0);
+    scratch.ts(&["run", &handle, "sh -c 'exit 3'"]).code(3);
+    let mut events = page.open("");
+    events.until_about(&handle, |about| about["state"] == "alive");
+    let rows = |method: &str, what: &str, body: &str| -> Vec<Vec<String>> {
+        let (status, answer) = page.ask(method, &format!("/sessions/{handle}/{what}"), body);
+        assert_eq!(status, 200, "{answer}");
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    };
+    let commands = rows("GET", "commands", "");
+    let told: Vec<[&str; 3]> = commands.iter().map(|row| [&*row[0], &row[1], &row[4]]).collect();
+    assert_eq!(told, [["2", "3", "sh -c 'exit 3'"], ["1", "0", "printf '\\033[31mred\\nrest\\n'"]]);
+    assert_eq!(rows("POST", "output", "1"), [["red"], ["rest"]]);
+    assert_eq!(rows("POST", "output", "2"), [[""; 0]; 0]);
+    assert_eq!(page.ask("POST", &format!("/sessions/{handle}/output"), "9").0, 404);
+    assert_eq!(page.ask("POST", &format!("/sessions/{handle}/output"), "x").0, 400);
+    scratch.ts(&["kill", "--keep", &handle]).code(0);
+    events.until_about(&handle, |about| about["state"] == "dead");
+    assert_eq!(rows("GET", "commands", ""), commands);
 }
 
 #[test]

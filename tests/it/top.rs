@@ -76,6 +76,29 @@ fn is_back(scratch: &Scratch, person: &str, code: i32) {
 }
 
 #[test]
+fn the_last_commands_of_the_selected_session_are_shown() {
+    let scratch = Scratch::new();
+    let shell = scratch.create_with(&["--name=shell"], "bash");
+    for (command, code) in [("echo one", 0), ("echo two", 0), ("sh -c 'exit 3'", 3), ("echo 'a\nb'", 0)] {
+        scratch.ts(&["run", &shell, command]).code(code);
+    }
+    let person = person(&scratch, "100x30");
+    call(&scratch, &person, "nbs-ts top");
+    let shows_all = |screen: &[String], all: &[&str]| {
+        let rule = screen.iter().position(|row| row.starts_with("──")).unwrap_or(screen.len());
+        let rows = screen.iter().skip(rule + 1);
+        rows.zip(all).filter(|(row, end)| row.ends_with(**end)).count() == all.len()
+    };
+    sees(&scratch, &person, "the last three", |screen| {
+        shows_all(screen, &["  0  echo two", "  3  sh -c 'exit 3'", "  0  echo 'a; b'"])
+    });
+    scratch.ts(&["run", &shell, "echo new"]).code(0);
+    sees(&scratch, &person, "one more", |screen| shows_all(screen, &["'exit 3'", "'a; b'", "  0  echo new"]));
+    keys(&scratch, &person, "q");
+    is_back(&scratch, &person, 0);
+}
+
+#[test]
 fn a_person_sees_all_sessions_and_answers_those_that_wait() {
     let scratch = Scratch::new();
     let ask = scratch.create_with(&["--name=ask"], LINE);

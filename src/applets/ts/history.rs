@@ -70,9 +70,7 @@ impl Wanted {
             regex.is_match(&entry.command)
                 || entry.folder.as_ref().is_some_and(|folder| regex.is_match(folder))
         };
-        (!self.failed || entry.exit_code.is_some_and(|code| code != 0))
-            && self.grep.as_ref().is_none_or(found)
-            && !self.is_before(entry)
+        (!self.failed || entry.has_failed()) && self.grep.as_ref().is_none_or(found) && !self.is_before(entry)
     }
 
     fn is_before(&self, entry: &CommandEntry) -> bool {
@@ -192,28 +190,16 @@ fn line(entry: &CommandEntry, handle: &Handle, with_handle: bool, json: bool) ->
         return entry.describe(Object::new().text("handle", handle.as_str())).line();
     }
     let started = clock::plain(UNIX_EPOCH + entry.started);
-    let duration = entry.duration.map_or("-".to_owned(), duration);
-    let code = entry.exit_code.map_or("-".to_owned(), |code| code.to_string());
+    let (duration, code) = entry.outcome();
     let folder = entry.folder.as_ref().map_or("-".to_owned(), |folder| text::escaped(folder.as_bytes()));
     let lead = if with_handle { format!("{handle}  ") } else { " ".to_owned() };
     format!(
         "{lead}{:>4}  {started}  {duration:>7}  {code:>3}  {}  {}\n",
         entry.id,
         cells::fitted(&folder, FOLDER),
-        // Of one that has several lines, on one.
-        text::escaped(entry.command.replace('\n', "; ").as_bytes())
+        entry.on_one_line()
     )
 }
 
 /// How many cells a directory takes at least.
 const FOLDER: usize = 20;
-
-fn duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match seconds {
-        0 => format!("{}ms", duration.as_millis()),
-        1..60 => format!("{:.1}s", duration.as_secs_f64()),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        _ => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
-    }
-}

@@ -3,8 +3,8 @@
 //! Usage: nbs-ts top [options]
 //!
 //! Shows the list of `list --long`, sessions that wait for input first, and below
-//! it the screen of the selected session. Redraws only on changes. Hides the
-//! session that it is called in.
+//! it the last commands and the screen of the selected session. Redraws only on
+//! changes. Hides the session that it is called in.
 //!
 //! Arrows or j and k select a session, and n the next one that waits. Enter
 //! attaches (C-\ d detaches). The key a answers a question, as `answer` does. It

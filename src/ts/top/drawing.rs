@@ -3,7 +3,7 @@
 //! Pure.
 
 use crate::{
-    session::{Activity, ActivityView, Address, Wanted},
+    session::{Activity, ActivityView, Address, CommandEntry, Wanted},
     terminal::{cells, screen::Screen},
     ts::listing::Columns,
     ts::top::model::{Mode, Model},
@@ -48,6 +48,8 @@ impl Layout {
 /// The visible state of the selected session.
 pub(crate) struct Shown<'a> {
     pub(crate) screen: Option<&'a Screen>,
+    /// The last of its shells, the newest first.
+    pub(crate) commands: &'a [CommandEntry],
     pub(crate) colours: bool,
 }
 
@@ -77,7 +79,10 @@ pub(crate) fn frame(
     if layout.screen > 0 {
         let overview = window.get(selected).and_then(|address| model.overview(address));
         rows.push(rule(model, overview, layout.cols));
-        rows.extend(screen_rows(shown, layout.screen - 1, layout.cols));
+        let commands = command_rows(shown, layout);
+        let left = layout.screen - 1 - commands.len();
+        rows.extend(commands);
+        rows.extend(screen_rows(shown, left, layout.cols));
     }
     let mut cursor = None;
     if layout.footer {
@@ -196,6 +201,26 @@ fn rule(model: &Model, overview: Option<&ActivityView>, cols: usize) -> String {
     styled("2", &cells::shortened(&text, cols))
 }
 
+/// The last commands, the newest below, if there is room for the screen, too.
+fn command_rows(shown: &Shown, layout: Layout) -> Vec<String> {
+    let row = |entry: &CommandEntry| {
+        let (took, code) = entry.outcome();
+        let text = format!("{took:>7} {code:>3}  {}", entry.on_one_line());
+        let style = match (entry.has_failed(), shown.colours) {
+            (true, true) => "31",
+            (true, false) => "1",
+            _ => "2",
+        };
+        styled(style, &cells::shortened(&text, layout.cols))
+    };
+    let count = if layout.screen > ROOM_FOR_COMMANDS { MOST_COMMANDS.min(shown.commands.len()) } else { 0 };
+    shown.commands[..count].iter().rev().map(row).collect()
+}
+
+/// How many commands are shown, where the screen has more rows than these.
+pub(crate) const MOST_COMMANDS: usize = 3;
+const ROOM_FOR_COMMANDS: usize = 12;
+
 /// If a screen has more rows than fit, the rows down to the last one with text, or to the cursor.
 fn screen_rows(shown: &Shown, rows: usize, cols: usize) -> Vec<String> {
     let Some(screen) = shown.screen else { return vec![String::new(); rows] };
@@ -267,7 +292,7 @@ mod tests {
         let names: Vec<String> = window.iter().map(|address| model.name(address)).collect();
         let overviews = window.iter().filter_map(|address| model.overview(address));
         let columns = Columns::of(overviews.zip(&names), Some(cols));
-        let shown = Shown { screen: Some(screen), colours };
+        let shown = Shown { screen: Some(screen), commands: &[], colours };
         frame(model, layout, &columns, (&window, selected), &shown)
     }
 
