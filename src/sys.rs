@@ -21,6 +21,7 @@ pub(crate) mod processes;
 pub(crate) mod program;
 pub(crate) mod pty;
 pub(crate) mod random;
+pub(crate) mod seccomp;
 pub(crate) mod siblings;
 pub(crate) mod signals;
 pub(crate) mod socket;

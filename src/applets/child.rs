@@ -1,16 +1,16 @@
 //! child - becomes the command of a session, on its terminal
 //!
-//! An internal role. `nbs-child UMASK COUNT [DIRECTORY...] PROGRAM [ARGUMENT...]` is started with
+//! An internal role. `nbs-child UMASK COUNT [WORD...] PROGRAM [ARGUMENT...]` is started with
 //! the slave of a PTY as standard input and output, and a pipe as standard error. It makes the
 //! terminal its controlling terminal and waits for a byte from the pipe. If the pipe ends first, the
 //! session was given up, and it exits. Then it becomes PROGRAM with every signal at its default and
-//! no descriptor but the terminal. If COUNT is not 0, PROGRAM may write only below that many
-//! DIRECTORYs. The first of them is for temporary files, and is in the session's directory.
+//! no descriptor but the terminal. COUNT is the number of WORDs of its confinement, which are those of
+//! `sys/confinement.rs`; if it is 0, PROGRAM is not confined.
 
 use std::{
     io::{self, Read},
     os::{fd::AsFd, unix::process::CommandExt},
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
 };
 
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         return Err(cli::by_hand());
     };
     let count = count.to_str().and_then(|digits| digits.parse().ok()).ok_or_else(cli::by_hand)?;
-    let (folders, rest) = rest.split_at_checked(count).ok_or_else(cli::by_hand)?;
+    let (jail, rest) = rest.split_at_checked(count).ok_or_else(cli::by_hand)?;
     let (program, arguments) = rest.split_first().ok_or_else(cli::by_hand)?;
     let umask = cli::umask(umask)?;
     inherited::shed_for_exec().trying("close inherited descriptors")?;
@@ -44,14 +44,12 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     }
     pty::point_stderr_at_stdin().trying("use the terminal for errors")?;
     files::set_umask(umask);
-    if let Some((private, roots)) = folders.split_first() {
-        let roots = roots.iter().map(PathBuf::from).collect();
-        let private = PathBuf::from(private);
-        let session = private.parent().and_then(Path::file_name);
+    if !jail.is_empty() {
+        let confinement = Confinement::of_words(jail).ok_or_else(cli::by_hand)?;
+        let session = confinement.private.parent().and_then(Path::file_name);
         let session = session.and_then(|name| Handle::parse(name.as_encoded_bytes()));
         let number = session.ok_or_else(cli::by_hand)?.number();
-        let confinement = Confinement { private, roots };
-        confinement.enforce(number).trying("restrict where the command may write")?;
+        confinement.enforce(number).trying("confine the command")?;
     }
     let mut command = Command::new(program);
     Err(command.args(arguments).exec()).trying(format_args!("run '{}'", program.display()))

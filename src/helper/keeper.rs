@@ -30,7 +30,7 @@ use crate::{
         confinement::Confinement,
         deadline::Deadline,
         fdpass,
-        gate::{Gate, Program},
+        gate::{Gate, HiddenVariables, Program},
         poll::{self, PollSet},
         pty::{Master, Size},
         signals::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, Signals},
@@ -126,13 +126,15 @@ fn start(relay: &UnixStream, order: &SpawnOrder, peer: u32, keeper: &mut Keeper)
     let master = Master::open(Size { cols: order.cols, rows: order.rows }).trying("open a PTY")?;
     let word = |word: &Vec<u8>| OsString::from_vec(word.clone());
     let words: Vec<OsString> = order.words.iter().map(word).collect();
-    let environment =
-        order.environment.iter().map(|(name, value)| (word(name), value.as_ref().map(word))).collect();
-    let path = |path: &Vec<u8>| PathBuf::from(word(path));
-    let confinement = order.confinement.as_ref().map(|(private, roots)| Confinement {
-        private: path(private),
-        roots: roots.iter().map(path).collect(),
-    });
+    let words_of = |words: &[Vec<u8>]| -> Vec<OsString> { words.iter().map(word).collect() };
+    let mut environment = HiddenVariables::of_words(words_of(&order.hidden)).removals();
+    environment.extend(order.environment.iter().map(|(name, value)| (word(name), value.as_ref().map(word))));
+    let confinement = match &order.confinement[..] {
+        [] => None,
+        words => {
+            Some(Confinement::of_words(&words_of(words)).ok_or_else(|| Failure::failed("rubbish".into()))?)
+        }
+    };
     let program = Program {
         words: &words,
         umask: order.umask,

@@ -17,9 +17,9 @@
 //! An order is a sequence of fields: a byte for the kind, four bytes of length (big-endian), and the
 //! value. `d`: the directory to start in. `s`: columns and rows of the terminal, as `80x24`. `u`: the
 //! umask, in octal digits. `c`: the command, as a log may show it. `+`: `NAME=VALUE`, to add to the
-//! environment. `-`: a NAME to remove from it. `t`: a directory for temporary files; the command may
-//! write there and below each `r`, also a directory, and nowhere else. `w`: a word of the command; the
-//! first is the program. `d`, `s`, `u` and a `w` are required.
+//! environment. `-`: a NAME to remove from it. `h`: `-clear`, or a glob: the variables of the helper that
+//! the command does not get. `j`: a word of its confinement (`sys/confinement.rs`); without one, it is
+//! not confined. `w`: a word of the command; the first is the program. `d`, `s`, `u` and a `w` are required.
 //!
 //! The answer to `S` is `F`, which carries the master and the writing end of a pipe, and then lines:
 //! `ready CHILD KEEPER` (PIDs) at once. The child waits until a byte is written to the pipe, and ends
@@ -105,8 +105,10 @@ pub(crate) struct SpawnOrder {
     pub(crate) command: Vec<u8>,
     /// Additions, and (`None`) removals.
     pub(crate) environment: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// The directory for temporary files, and the others that are the only ones it may write to.
-    pub(crate) confinement: Option<(Vec<u8>, Vec<Vec<u8>>)>,
+    /// Which variables of the helper it does not get.
+    pub(crate) hidden: Vec<Vec<u8>>,
+    /// The words of its confinement; if there is none, it is not confined.
+    pub(crate) confinement: Vec<Vec<u8>>,
     /// The program and its arguments.
     pub(crate) words: Vec<Vec<u8>>,
 }
@@ -129,14 +131,8 @@ impl SpawnOrder {
                 None => field(b'-', name),
             }
         }
-        if let Some((private, roots)) = &self.confinement {
-            field(b't', private);
-            for root in roots {
-                field(b'r', root);
-            }
-        }
-        for word in &self.words {
-            field(b'w', word);
+        for (tag, words) in [(b'h', &self.hidden), (b'j', &self.confinement), (b'w', &self.words)] {
+            words.iter().for_each(|word| field(tag, word));
         }
         bytes
     }
@@ -167,10 +163,8 @@ impl SpawnOrder {
                 }
                 b'-' if content.is_empty() || content.contains(&b'=') => return None,
                 b'-' => order.environment.push((content.to_vec(), None)),
-                b't' if order.confinement.is_none() => {
-                    order.confinement = Some((content.to_vec(), Vec::new()))
-                }
-                b'r' => order.confinement.as_mut()?.1.push(content.to_vec()),
+                b'h' => order.hidden.push(content.to_vec()),
+                b'j' => order.confinement.push(content.to_vec()),
                 b'w' => order.words.push(content.to_vec()),
                 _ => return None,
             }
@@ -254,7 +248,8 @@ mod tests {
                 (b"EQUALS".to_vec(), Some(b"a=b".to_vec())),
                 (b"TMUX".to_vec(), None),
             ],
-            confinement: Some((b"/private".to_vec(), vec![b"/root".to_vec(), b"/other".to_vec()])),
+            hidden: vec![b"-clear".to_vec(), b"A_*".to_vec()],
+            confinement: vec![b"t/private".to_vec(), b"w/root".to_vec(), b"n".to_vec()],
             words: vec![b"bash".to_vec(), b"-c".to_vec(), Vec::new(), b"echo hi\n".to_vec()],
         }
     }
@@ -316,18 +311,6 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_confines_half_is_none() {
-        let root = [&order().encode()[..], b"t\0\0\0\x01/"].concat();
-        assert_eq!(SpawnOrder::decode(&root), None, "two folders for temporary files");
-        let open = SpawnOrder { confinement: None, ..order() };
-        assert_eq!(
-            SpawnOrder::decode(&[&open.encode()[..], b"r\0\0\0\x01/"].concat()),
-            None,
-            "roots, and no such"
-        );
-    }
-
-    #[test]
     fn an_order_cut_off_anywhere_is_never_taken_for_whole_fields() {
         let whole = order().encode();
         for end in 0..whole.len() {
@@ -382,7 +365,8 @@ mod tests {
                 umask: 0,
                 command: bytes(100),
                 environment: vec![(bytes(9), Some(bytes(300))), (bytes(9), None)],
-                confinement: (seed % 2 == 0).then(|| (bytes(9), vec![bytes(9); seed as usize % 3])),
+                hidden: Vec::new(),
+                confinement: vec![bytes(9); seed as usize % 3],
                 words: vec![bytes(9), bytes(5_000), bytes(1)],
             };
             let mut wire = sent.encode();

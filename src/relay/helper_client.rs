@@ -8,7 +8,7 @@ use std::{
         fd::OwnedFd,
         unix::{ffi::OsStrExt, net::UnixStream},
     },
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
@@ -25,7 +25,7 @@ use crate::{
         deadline::Deadline,
         fdpass,
         files::Folder,
-        gate::{Environment, Gate},
+        gate::{Environment, Gate, HiddenVariables},
         poll::{self, PollSet},
         processes::{self, PidFd, Process},
         pty::{Master, Size},
@@ -54,6 +54,7 @@ pub(crate) struct SpawnRequest<'a> {
     pub(crate) words: &'a [OsString],
     pub(crate) environment: &'a Environment,
     pub(crate) confinement: Option<&'a Confinement>,
+    pub(crate) hidden: &'a HiddenVariables,
 }
 
 /// Why there is no child from the helper.
@@ -166,10 +167,13 @@ impl SpawnRequest<'_> {
                 .iter()
                 .map(|(name, value)| (bytes(name), value.as_ref().map(bytes)))
                 .collect(),
-            confinement: self.confinement.map(|Confinement { private, roots }| {
-                let bytes = |path: &PathBuf| path.as_os_str().as_bytes().to_vec();
-                (bytes(private), roots.iter().map(bytes).collect())
-            }),
+            confinement: self
+                .confinement
+                .iter()
+                .flat_map(|jail| jail.words())
+                .map(|word| bytes(&word))
+                .collect(),
+            hidden: self.hidden.words().map(|word| bytes(&word)).collect(),
             words: self.words.iter().map(bytes).collect(),
         }
     }

@@ -5,7 +5,7 @@
 
 use std::{
     env,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs::File,
     io::{self, Read, Write},
     os::{
@@ -30,7 +30,7 @@ use crate::{
         confinement::Confinement,
         deadline::Deadline,
         files::Folder,
-        gate::{Environment, Gate, Program},
+        gate::{Environment, Gate, HiddenVariables, Program},
         poll,
         processes::PidFd,
         pty::{Master, Size},
@@ -86,11 +86,11 @@ fn prepare(
     let owner = settings.owner.map(hold_owner).transpose()?;
     let command = SessionSpec::command(&pending.folder).trying("read the command")?;
     let confinement = confinement(&pending, sessions, &settings).trying("find the state directory")?;
-    let confinement = confinement.as_ref();
+    let jailed = (confinement.as_ref(), &settings.jail.hidden);
     let spawned = match via {
         SpawnVia::Relay => None,
         SpawnVia::HelperIfThere | SpawnVia::Helper => {
-            spawn_through_helper(&pending, sessions, umask, size, &command, confinement, via)?
+            spawn_through_helper(&pending, sessions, (umask, size), &command, jailed, via)?
         }
     };
     let (master, gate, keeper, slave) = match spawned {
@@ -104,8 +104,13 @@ fn prepare(
                 environment.push((kept.into(), env::var_os(name)));
                 environment.push((name.into(), Some(value)));
             }
-            let program =
-                Program { words: &start.words, umask, folder: None, environment: &environment, confinement };
+            let program = Program {
+                words: &start.words,
+                umask,
+                folder: None,
+                environment: &environment,
+                confinement: confinement.as_ref(),
+            };
             let gate = Gate::spawn(&master, &program).trying("start the command")?;
             let slave = master.slave_path().ok();
             (master, gate, None, slave)
@@ -149,33 +154,38 @@ fn hold_owner(pid: u32) -> Result<PidFd> {
     Ok(pidfd)
 }
 
-/// Where alone the command may write, if it was said.
+/// The restrictions of the command that the kernel enforces.
 fn confinement(
     pending: &PendingSession,
     sessions: &Path,
     settings: &Settings,
 ) -> io::Result<Option<Confinement>> {
-    if settings.write_roots.is_empty() {
-        return Ok(None);
-    }
     let private = SessionSpec::private_folder(&sessions.canonicalize()?.join(pending.handle.as_str()));
-    let roots = settings.write_roots.iter().map(|root| OsStr::from_bytes(root).into()).collect();
-    Ok(Some(Confinement { private, roots }))
+    Ok(settings.jail.confinement(private))
 }
 
 /// A child of the helper; `None` where there is no helper, and need not be.
 fn spawn_through_helper(
     pending: &PendingSession,
     sessions: &Path,
-    umask: u32,
-    size: Size,
+    (umask, size): (u32, Size),
     command: &[u8],
-    confinement: Option<&Confinement>,
+    (confinement, hidden): (Option<&Confinement>, &HiddenVariables),
     via: SpawnVia,
 ) -> Result<Option<SpawnedChild>> {
-    let environment = changed_environment(&pending.folder).trying("read the session's files")?;
+    let mut environment = changed_environment(&pending.folder).trying("read the session's files")?;
     let folder = env::current_dir().trying("send the helper the directory to start in")?;
-    let words = SessionSpec::login_words(command, &sessions.join(pending.handle.as_str()));
+    let session = sessions.join(pending.handle.as_str());
+    let words = if hidden.is_nothing() {
+        SessionSpec::login_words(command, &session)
+    } else {
+        // The files of a login shell would set variables that are to be hidden.
+        let start = SessionSpec::start(command, &session);
+        if let Some((name, value, _)) = start.variable {
+            environment.push((name.into(), Some(value)));
+        }
+        start.words
+    };
     let spawn_request = SpawnRequest {
         handle: &pending.handle,
         folder: &folder,
@@ -185,6 +195,7 @@ fn spawn_through_helper(
         words: &words,
         environment: &environment,
         confinement,
+        hidden,
     };
     let state_dir = sessions.parent().ok_or_else(cli::by_hand)?;
     match ask_helper(state_dir, &spawn_request) {

@@ -7,6 +7,7 @@
 use std::{io, time::Duration};
 
 use crate::{
+    jail::JailOptions,
     json::Object,
     numbers::{self, number, parse_seconds},
     sys::files::Folder,
@@ -35,9 +36,7 @@ pub(crate) struct Settings {
     pub(crate) owner: Option<u32>,
     /// How many bytes its log may take on disk. Never zero.
     pub(crate) max_log: Option<u64>,
-    /// The only directories below which its processes may write: absolute, and without links. If
-    /// empty, there is no restriction.
-    pub(crate) write_roots: Vec<Vec<u8>>,
+    pub(crate) jail: JailOptions,
     /// It is noted when what was printed.
     pub(crate) record: bool,
     /// Programs that wait for a person who pages are left as they are.
@@ -75,7 +74,8 @@ impl Settings {
             .seconds_or_null("idle_timeout", self.idle_timeout)
             .number_or_null("owner", self.owner.map(i64::from))
             .number_or_null("max_log", self.max_log.map(|size| i64::try_from(size).unwrap_or(i64::MAX)))
-            .list("write_roots", &self.write_roots)
+            .list("write_roots", &self.jail.write_roots)
+            .object_or_null("confinement", self.jail.describe())
             .truth("record", self.record)
             .bytes_or_null("start_folder", self.start_folder.as_deref())
     }
@@ -96,8 +96,7 @@ impl Settings {
             (START_FOLDER, self.start_folder.clone()),
             ("boot", self.boot.clone()),
         ];
-        let roots = self.write_roots.iter().map(|root| ("write_root", root.clone()));
-        let lines = all.into_iter().filter_map(|(key, value)| Some((key, value?))).chain(roots);
+        let lines = all.into_iter().filter_map(|(key, value)| Some((key, value?))).chain(self.jail.lines());
         lines.flat_map(|(key, value)| [key.as_bytes(), b": ", &escaped(&value), b"\n"].concat()).collect()
     }
 
@@ -119,8 +118,7 @@ impl Settings {
                 b"pager" => settings.pager = true,
                 key if key == START_FOLDER.as_bytes() => settings.start_folder = Some(value),
                 b"boot" => settings.boot = Some(value),
-                b"write_root" => settings.write_roots.push(value),
-                _ => {}
+                key => _ = settings.jail.read_line(key, &value)?,
             }
         }
         Some(settings)
@@ -170,7 +168,10 @@ mod tests {
             idle_timeout: Some(Duration::from_secs(3_000_000_000)),
             owner: Some(4_194_304),
             max_log: Some(i64::MAX as u64),
-            write_roots: vec![b"/a\nb".to_vec(), b"/".to_vec()],
+            jail: JailOptions {
+                write_roots: vec![b"/a\nb".to_vec(), b"/".to_vec()],
+                ..JailOptions::default()
+            },
             record: true,
             pager: true,
             start_folder: Some(b"/a b".to_vec()),
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn whatever_is_understood_is_understood_in_full() {
-        let right = b"title: a\\x0ab\ntimeout: 1.5\nidle_timeout: 2\nowner: 7\nmax_log: 64\nwrite_root: /a\n";
+        let right = b"title: a\\x0ab\ntimeout: 1.5\nidle_timeout: 2\nowner: 7\nmax_log: 64\nwrite_root: /a\nread_root: none\nconnect: 1\n";
         for (seed, mut random) in rounds(500) {
             let content = spoiled(right, &mut random);
             if let Some(settings) = Settings::decode(&content) {

@@ -75,6 +75,15 @@ impl std::fmt::Display for Nature {
 #[derive(Debug)]
 pub(crate) struct Folder(OwnedFd);
 
+/// A confined session may not list the state directory, but may get to its own files through it.
+fn open_folder(from: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match fs::openat(&from, path, flags | OFlags::RDONLY, Mode::empty()) {
+        Err(Errno::ACCESS) => Ok(fs::openat(&from, path, flags | OFlags::PATH, Mode::empty())?),
+        opened => Ok(opened?),
+    }
+}
+
 impl AsFd for Folder {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
@@ -84,14 +93,13 @@ impl AsFd for Folder {
 impl Folder {
     /// Opens a directory by its path, and follows the user's links.
     pub(crate) fn open(path: &Path) -> io::Result<Folder> {
-        Ok(Folder(fs::open(path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
+        Ok(Folder(open_folder(fs::CWD, path, OFlags::empty())?))
     }
 
     /// The same, but `None` where the path itself is a link that another user than us,
     /// or root, has laid. No look before the open would do: it may be laid meanwhile.
     pub(crate) fn open_if_not_strangers_link(path: &Path) -> io::Result<Option<Folder>> {
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        if let Ok(folder) = fs::open(path, flags, Mode::empty()) {
+        if let Ok(folder) = open_folder(fs::CWD, path, OFlags::NOFOLLOW) {
             return Ok(Some(Folder(folder)));
         }
         let found = fs::open(path, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
@@ -109,8 +117,7 @@ impl Folder {
     }
 
     pub(crate) fn open_folder(&self, name: &OsStr) -> io::Result<Folder> {
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        Ok(Folder(fs::openat(self, name, flags, Mode::empty())?))
+        Ok(Folder(open_folder(self, Path::new(name), OFlags::NOFOLLOW)?))
     }
 
     /// Makes a directory with mode 0700; fails if it exists. If it cannot be opened, it is removed.

@@ -4,10 +4,14 @@
 //! it exits without starting the program.
 
 use std::{
-    ffi::OsString,
+    env,
+    ffi::{OsStr, OsString},
     fs::File,
     io::{self, Write},
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::Path,
 };
 
@@ -15,6 +19,66 @@ use crate::sys::{child, confinement::Confinement, pty::Master};
 
 /// Variables to set in a child's environment, or (`None`) to remove.
 pub(crate) type Environment = Vec<(OsString, Option<OsString>)>;
+
+/// The variables that a child does not inherit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HiddenVariables {
+    /// All but [`USUAL`].
+    pub(crate) clear: bool,
+    /// Those with such names: `*` stands for any characters, and `?` for one.
+    pub(crate) globs: Vec<OsString>,
+}
+
+/// What programs need of an environment.
+const USUAL: [&str; 7] = ["HOME", "PATH", "TERM", "LANG", "USER", "SHELL", "TMPDIR"];
+
+/// Stands for `clear` among words. No name of a variable that a shell accepts has a dash.
+const CLEAR: &str = "-clear";
+
+impl HiddenVariables {
+    pub(crate) fn is_nothing(&self) -> bool {
+        !self.clear && self.globs.is_empty()
+    }
+
+    fn hides(&self, name: &OsStr) -> bool {
+        let matches = |glob: &OsString| is_like(glob.as_bytes(), name.as_bytes());
+        (self.clear && !USUAL.iter().any(|usual| name == *usual)) || self.globs.iter().any(matches)
+    }
+
+    /// The changes that take them out of our own environment.
+    pub(crate) fn removals(&self) -> Environment {
+        env::vars_os().filter(|(name, _)| self.hides(name)).map(|(name, _)| (name, None)).collect()
+    }
+
+    /// May a child from which `there` is hidden have variables that are hidden here?
+    pub(crate) fn shows_in(&self, there: &HiddenVariables) -> bool {
+        (self.clear && !there.clear)
+            || self.globs.iter().any(|glob| {
+                let is_usual = USUAL.iter().any(|usual| is_like(glob.as_bytes(), usual.as_bytes()));
+                !there.globs.contains(glob) && (!there.clear || is_usual)
+            })
+    }
+
+    pub(crate) fn words(&self) -> impl Iterator<Item = OsString> {
+        self.clear.then(|| CLEAR.into()).into_iter().chain(self.globs.iter().cloned())
+    }
+
+    pub(crate) fn of_words(mut globs: Vec<OsString>) -> HiddenVariables {
+        let count = globs.len();
+        globs.retain(|word| *word != *CLEAR);
+        HiddenVariables { clear: globs.len() < count, globs }
+    }
+}
+
+fn is_like(glob: &[u8], name: &[u8]) -> bool {
+    match glob.split_first() {
+        None => name.is_empty(),
+        Some((b'*', rest)) => (0..=name.len()).any(|at| is_like(rest, &name[at..])),
+        Some((first, rest)) => name
+            .split_first()
+            .is_some_and(|(found, name)| (*first == b'?' || first == found) && is_like(rest, name)),
+    }
+}
 
 /// The program that the child executes once it has permission.
 pub(crate) struct Program<'a> {
@@ -24,7 +88,7 @@ pub(crate) struct Program<'a> {
     pub(crate) folder: Option<&'a Path>,
     /// How its environment differs from ours.
     pub(crate) environment: &'a Environment,
-    /// The only directories where it may write; `None` to not restrict it.
+    /// `None`: it may do all that we may.
     pub(crate) confinement: Option<&'a Confinement>,
 }
 
@@ -50,14 +114,8 @@ impl Gate {
         let (reader, word) = io::pipe()?;
         let mut command = child::ourselves("nbs-child");
         command.arg(format!("{:o}", program.umask));
-        // The number of directories, and their paths.
-        match program.confinement {
-            Some(Confinement { private, roots }) => {
-                command.arg((1 + roots.len()).to_string()).arg(private).args(roots)
-            }
-            None => command.arg("0"),
-        };
-        command.args(program.words);
+        let jail = program.confinement.map(Confinement::words).unwrap_or_default();
+        command.arg(jail.len().to_string()).args(jail).args(program.words);
         command.stdin(slave.try_clone()?).stdout(slave).stderr(reader);
         if let Some(folder) = program.folder {
             command.current_dir(folder);
@@ -78,5 +136,32 @@ impl Gate {
 
     pub(crate) fn open(mut self) -> io::Result<()> {
         self.word.write_all(b"+")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glob_hides_what_it_matches_as_a_whole() {
+        for (glob, name, expected) in [
+            ("TOKEN", "TOKEN", true),
+            ("TOKEN", "TOKENS", false),
+            ("AWS_*", "AWS_", true),
+            ("AWS_*", "AWS_SECRET", true),
+            ("AWS_*", "MY_AWS_SECRET", false),
+            ("*_KEY", "A_KEY_KEY", true),
+            ("*", "ANY", true),
+            ("A?C", "ABC", true),
+            ("A?C", "AC", false),
+            ("[A]", "A", false),
+        ] {
+            let hidden = HiddenVariables { clear: false, globs: vec![glob.into()] };
+            assert_eq!(hidden.hides(name.as_ref()), expected, "{glob} {name}");
+        }
+        let all = HiddenVariables { clear: true, globs: vec!["L*".into()] };
+        assert!(all.hides("X".as_ref()) && all.hides("LANG".as_ref()) && !all.hides("HOME".as_ref()));
+        assert_eq!(HiddenVariables::of_words(all.words().collect()), all);
     }
 }

@@ -14,14 +14,20 @@ use std::{
 
 use crate::{
     call::CommandLine,
-    cli, machine,
+    cli,
+    jail::{JailOptions, NO_ROOT},
+    machine,
     outcome::{Failure, Result, Trying},
     relay::{self, SpawnVia},
     session::{
         self, EndedBy, Handle, Name, SessionDir, SessionSpec, Settings, StateDir, Target, client::RelayClient,
     },
-    sys::{confinement, files, gate::Environment, host::Host, pty::Size},
-    terminal::text,
+    sys::{
+        confinement, files,
+        gate::{Environment, HiddenVariables},
+        host::Host,
+        pty::Size,
+    },
 };
 
 /// The options to start a session.
@@ -80,11 +86,7 @@ impl CreateOptions {
         };
         let variables = call.values("env", variable)?;
         let environment = environment(SessionSpec::is_interactive(&command), settings.pager, variables);
-        for root in call.values("write-root", cli::some)?.into_iter().map(PathBuf::from) {
-            let found = confinement::root(&root);
-            let found = found.trying(format_args!("let the session write to '{}'", root.display()))?;
-            settings.write_roots.push(found.into_os_string().into_vec());
-        }
+        settings.jail = jail(call)?;
         Ok(CreateOptions {
             name: call.optional("name", cli::name)?,
             command,
@@ -123,16 +125,12 @@ impl CreateOptions {
         })
     }
 
-    /// Refuses a session that may write where the one that is wanted may not.
+    /// Refuses a session that may do what the one that is wanted may not.
     pub(crate) fn check_confines_as_much(&self, session: &SessionDir) -> Result<()> {
-        let (wanted, there) = (&self.settings.write_roots, session.settings().write_roots);
-        if wanted.is_empty() || (!there.is_empty() && there.iter().all(|root| wanted.contains(root))) {
-            return Ok(());
+        match self.settings.jail.exceeded_by(&session.settings().jail) {
+            None => Ok(()),
+            Some(how) => Err(Failure::failed(format!("cannot use session '{}': {how}", session.handle()))),
         }
-        let elsewhere = there.into_iter().find(|root| !wanted.contains(root));
-        let place =
-            elsewhere.map_or("everywhere".to_owned(), |root| format!("to '{}'", text::escaped(&root)));
-        Err(Failure::failed(format!("cannot use session '{}': it may write {place}", session.handle())))
     }
 
     /// Starts it, and warns the caller if necessary.
@@ -164,6 +162,38 @@ pub(crate) fn via(call: &CommandLine) -> Result<SpawnVia> {
         (false, true) => Ok(SpawnVia::Helper),
         (true, true) => Err(exclude("--no-helper", "--require-helper")),
     }
+}
+
+/// The restrictions of the session.
+fn jail(call: &CommandLine) -> Result<JailOptions> {
+    let root = |path: &OsStr, what: &str| {
+        let found = confinement::root(Path::new(path));
+        found.trying(format_args!("let the session {what} '{}'", path.display()))
+    };
+    let mut jail = JailOptions {
+        no_network: call.has("no-network"),
+        ports: call.values("connect", port)?,
+        hidden: HiddenVariables { clear: call.has("clear-env"), globs: call.values("hide-env", cli::some)? },
+        ..JailOptions::default()
+    };
+    if !jail.no_network && !jail.ports.is_empty() {
+        return Err(Failure::bad_args("--connect requires --no-network".into()));
+    }
+    for path in call.values("write-root", cli::some)? {
+        jail.write_roots.push(root(&path, "write to")?.into_os_string().into_vec());
+    }
+    for path in call.values("read-root", cli::some)? {
+        let roots = jail.read_roots.get_or_insert_default();
+        if path.as_bytes() != NO_ROOT {
+            roots.push(root(&path, "read")?.into_os_string().into_vec());
+        }
+    }
+    Ok(jail)
+}
+
+fn port(option: &str, value: &OsStr) -> Result<u16> {
+    let port = value.to_str().and_then(|digits| digits.parse().ok()).filter(|port| *port != 0);
+    port.ok_or_else(|| cli::bad_value(option, value, "is not a port from 1 to 65535"))
 }
 
 fn exclude(one: &str, other: &str) -> Failure {
@@ -209,6 +239,7 @@ fn start(
     let state_dir = StateDir::open_or_make()?;
     check_roots(&spec.settings, state_dir.path())?;
     let pending = state_dir.make()?;
+    environment.splice(0..0, spec.settings.jail.hidden.removals());
     environment.push((machine::MACHINE_ENV.into(), None));
     environment.push((session::SESSION_ENV.into(), Some(pending.handle.as_str().into())));
     if env::var_os("NBS_TS_HOME").is_some_and(|home| !home.is_empty()) {
@@ -217,7 +248,7 @@ fn start(
         environment.push(("NBS_TS_HOME".into(), Some(state_dir.path().into())));
     }
     let handle = pending.handle.clone();
-    if !spec.settings.write_roots.is_empty() {
+    if spec.settings.jail.confines() {
         let private = SessionSpec::private_folder(&state_dir.sessions_path().join(pending.handle.as_str()));
         environment.push(("TMPDIR".into(), Some(private.into())));
     }
@@ -236,17 +267,16 @@ fn start(
     Ok(handle)
 }
 
-/// Refuses write roots by which a session would reach the files, and so the
+/// Refuses roots by which a session would reach the files, and so the
 /// terminals, of the others.
 fn check_roots(settings: &Settings, state_dir: &Path) -> Result<()> {
     let what = || format!("find the state directory '{}'", state_dir.display());
-    for root in &settings.write_roots {
-        let root = Path::new(OsStr::from_bytes(root));
+    for root in settings.jail.roots() {
         let home = state_dir.canonicalize().trying(what())?;
         if root.starts_with(&home) || home.starts_with(root) {
             return Err(Failure::failed(format!(
-                "cannot let the session write to '{}': it contains the state directory '{}' with the input \
-                 of every session",
+                "cannot confine the session to '{}': it contains the state directory '{}' with the input of \
+                 every session",
                 root.display(),
                 home.display()
             )));

@@ -25,6 +25,7 @@ mod hooks; // hooks: what makes agents report, put into their settings
 mod hostile; // other users, planted files, escapes, strange environments
 mod input; // send: order, wholeness, limits
 mod integrate; // a shell inside the session's own, taught to report
+mod jail; // --read-root, --no-network, --hide-env: what a session reads, reaches and knows
 mod keys; // key, eof, send --paste
 mod kill; // who dies, who does not, and how fast
 mod launch;

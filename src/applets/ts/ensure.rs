@@ -3,8 +3,8 @@
 //! Usage: nbs-ts ensure --name=NAME [options] [COMMAND...]
 //!
 //! If a live session has the name, prints its handle (the newest one's, as @NAME
-//! does) and ignores the other options. With --write-root it fails if that session
-//! may write elsewhere. If none is alive, starts one as `create` would.
+//! does) and ignores the other options. If the options confine the session, it
+//! fails if that one may do more. If none is alive, starts one as `create` would.
 //! The default command is `bash`, or `sh` if there is no bash. Concurrent calls
 //! start one session, and all print its handle.
 //!
@@ -27,6 +27,16 @@
 //!   --record          record the times of the output, for `cast`
 //!   --write-root=DIR  let its processes write only below DIR, to the terminal
 //!                     and in $TMPDIR, a private directory (repeatable)
+//!   --read-root=DIR   let its processes read only below DIR, the write roots
+//!                     and the system's directories, and write only below the
+//!                     write roots (repeatable; none: no DIR)
+//!   --no-network      let them make no socket except pairs
+//!   --connect=PORT    with --no-network: allow TCP connections to PORT
+//!                     (repeatable)
+//!   --clear-env       start with HOME, PATH, TERM, LANG, USER, SHELL, TMPDIR,
+//!                     what --env sets, and what nbs sets
+//!   --hide-env=GLOB   remove the variables with such names, except those of
+//!                     --env (repeatable)
 //!   --no-helper       start it in this call's environment, without the helper
 //!   --require-helper  start it through nbs-ts-helper, or fail
 //!   --pager           keep the caller's pagers and credential prompts

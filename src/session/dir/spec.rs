@@ -74,7 +74,7 @@ impl SessionSpec {
             folder.create(HOST, &host.line())?;
         }
         folder.create(COMMAND, &self.command)?;
-        if !self.settings.write_roots.is_empty() {
+        if self.settings.jail.confines() {
             folder.make_folder(OsStr::new(PRIVATE))?;
         }
         self.settings.write(folder)

@@ -173,7 +173,11 @@ fn bash_startup(startup: &BashStartup) -> (&'static str, String) {
                          if [[ ${HISTFILE-} == ~/.sh_history ]]; then HISTFILE=~/.bash_history; fi";
     let read = |file: &str| format!("[[ ! -r {file} ]] || . {file} || builtin :");
     match startup {
-        BashStartup::Usual => ("builtin :", read("~/.bashrc")),
+        // In a jail it seems readable to a test, and is not.
+        BashStartup::Usual => (
+            "builtin :",
+            format!("{{ builtin : < ~/.bashrc; }} 2> /dev/null && {{ {}; }} || builtin :", read("~/.bashrc")),
+        ),
         BashStartup::None => (LOGIN, "builtin :".to_owned()),
         BashStartup::File(file) => ("builtin :", read(&quoted(Path::new(file)))),
         BashStartup::Posix => (ENV, read("\"${ENV-}\"")),

@@ -1,0 +1,364 @@
+use std::{
+    fs,
+    net::TcpListener,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixDatagram, UnixListener},
+    },
+    path::PathBuf,
+    process::Command,
+};
+
+use crate::{
+    confined::can_confine,
+    support::{Ran, Scratch, binary, eventually, run, start},
+};
+
+const PYTHON: &str = "/usr/bin/python3";
+
+/// A test's folders: one that a session may use, and one with a file that it may not.
+struct Places {
+    scratch: Scratch,
+    inside: PathBuf,
+    outside: PathBuf,
+}
+
+impl Places {
+    fn new() -> Places {
+        let scratch = Scratch::new();
+        let (inside, outside) = (scratch.path.join("inside"), scratch.path.join("outside"));
+        for folder in [&inside, &outside] {
+            fs::create_dir(folder).unwrap();
+        }
+        fs::write(outside.join("key"), "the key").unwrap();
+        fs::write(inside.join("file"), "mine").unwrap();
+        Places { scratch, inside, outside }
+    }
+
+    fn root(&self, option: &str) -> String {
+        format!("--{option}={}", self.inside.display())
+    }
+
+    /// A session with these options. If the kernel cannot confine, it must have been refused.
+    fn create(&self, options: &[&str], command: &str) -> Option<String> {
+        let ran = self.scratch.ts(&[&["create"], options, &[command]].concat());
+        if can_confine() {
+            return Some(ran.code(0).silent().out().trim_end().to_owned());
+        }
+        ran.code(1).stdout("").complains("the kernel has no Landlock");
+        None
+    }
+
+    fn run(&self, handle: &str, command: &str) -> Ran {
+        let variables = format!("i={} o={}; ", self.inside.display(), self.outside.display());
+        self.scratch.ts(&["run", handle, &(variables + command)])
+    }
+
+    fn fails(&self, handle: &str, command: &str) {
+        let ran = self.run(handle, command);
+        assert!(!ran.status.success(), "{ran:?}");
+    }
+}
+
+/// The version of Landlock, asked for the way that the program does not ask.
+fn landlock() -> i32 {
+    let ask = "import ctypes; print(ctypes.CDLL(None).syscall(444, None, 0, 1))";
+    run(Command::new(PYTHON).args(["-c", ask])).code(0).out().trim().parse().unwrap()
+}
+
+#[test]
+fn a_session_reads_only_its_roots_and_the_system() {
+    let places = Places::new();
+    let _helper = start(places.scratch.command(binary()).arg("ts-helper"));
+    eventually("the helper", || places.scratch.state().join("helper.sock").exists());
+    for way in ["--no-helper", "--require-helper"] {
+        for roots in [places.root("read-root"), places.root("write-root")] {
+            let Some(handle) = places.create(&[way, "--read-root=none", &roots], "bash") else { return };
+            let work = "cat $i/file && ls $i && cp /bin/true $TMPDIR/t && $TMPDIR/t && sort < /etc/passwd > /dev/null \
+                        && (exit 0) && cat <(echo sub) && cat <<< here";
+            places.run(&handle, work).code(0).stdout("minefile\nsub\nhere\n").silent();
+            for attack in [
+                "cat $o/key",
+                "ls $o",
+                "ls $i/..",
+                "echo x > $o/new",
+                "cp $o/key $TMPDIR",
+                "ls ~",
+                ". $o/key",
+            ] {
+                places.fails(&handle, attack);
+            }
+            let writes = places.run(&handle, "echo x > $i/new").status.success();
+            assert_eq!(writes, roots.starts_with("--write-root"), "{roots}");
+            let _ = fs::remove_file(places.inside.join("new"));
+            // A long command comes by a file in the session's directory.
+            let long = format!("echo {}", "x".repeat(5_000));
+            places.run(&handle, &long).code(0).stdout(format!("{}\n", "x".repeat(5_000)));
+            places.scratch.ts(&["kill", &handle]).code(0);
+        }
+    }
+}
+
+#[test]
+fn no_jailed_session_reaches_the_state_directory() {
+    let places = Places::new();
+    let other = places.scratch.create("cat");
+    let inputs = places.scratch.folder(&other);
+    fs::write(places.scratch.home().join("file"), "a file of mine\n").unwrap();
+    for options in [&["--no-network"][..], &[&places.root("write-root")], &["--read-root=none"]] {
+        let Some(handle) = places.create(&[&["--no-helper"], options].concat(), "bash") else { return };
+        for attack in [
+            format!("cat {}/output.log", inputs.display()),
+            format!("echo x > {}/input.fifo", inputs.display()),
+            format!("timeout 1 cat {}/input.fifo", inputs.display()),
+            format!("cat {}", places.scratch.file(&handle, "secret").lines().next().unwrap_or("/none")),
+            format!("rm -r {}", inputs.display()),
+            format!("mv {} $TMPDIR/", inputs.display()),
+            format!("cp -r {} $TMPDIR/x", inputs.display()),
+            format!("ln {}/output.log $TMPDIR/x", inputs.display()),
+            format!("echo x > {}/exit.json", places.scratch.folder(&handle).display()),
+            format!("echo x >> {}/output.log", places.scratch.folder(&handle).display()),
+            format!("cat < {}", fs::read_to_string(inputs.join("slave_pty")).unwrap()),
+            format!("echo x > {}", fs::read_to_string(inputs.join("slave_pty")).unwrap()),
+        ] {
+            places.fails(&handle, &attack);
+        }
+        // All else is as it was, where nothing else was asked for.
+        if options != ["--read-root=none"] {
+            places.run(&handle, "cat $o/key ~/file").code(0).stdout("the keya file of mine\n");
+        }
+        if options == ["--no-network"] {
+            places
+                .run(&handle, "echo x > $o/made && mv $o/made $i/ && rm $i/made && echo x > /dev/null")
+                .code(0);
+        }
+        places.scratch.ts(&["kill", &handle]).code(0);
+    }
+    for option in ["read-root", "write-root"] {
+        for root in [places.scratch.path.clone(), "/".into(), places.scratch.state().join("sessions")] {
+            let option = format!("--{option}={}", root.display());
+            let ran = places.scratch.ts(&["create", "--no-helper", &option, "true"]);
+            ran.code(1).stdout("").complains("the state directory");
+        }
+    }
+    places.scratch.ts(&["read", &other]).code(0).stdout("");
+}
+
+#[test]
+fn a_session_without_a_network_makes_no_socket_but_pairs() {
+    let places = Places::new();
+    let Some(handle) = places.create(&["--no-helper", "--no-network"], "bash") else { return };
+    let python = |code: &str| places.run(&handle, &format!("{PYTHON} -c 'import socket\n{code}'"));
+    python("print(socket.socketpair()[0].send(b\"xy\"))").code(0).stdout("2\n");
+    for made in ["socket.socket()", "socket.socket(socket.AF_UNIX)", "socket.socketpair(1, 2)"] {
+        let ran = python(made);
+        assert!(ran.out().contains("Permission denied"), "{ran:?}");
+    }
+    // Its programs report by their terminal.
+    let nbs = binary();
+    places.run(&handle, &format!("{} ts report working tests", nbs.display())).code(0);
+    let is_told = || places.scratch.ts(&["status", "--json", &handle]).out().contains("\"msg\":\"tests\"");
+    eventually("the report", is_told);
+    // And they see what is theirs.
+    let own = format!("{} ts status $NBS_TS_SESSION", nbs.display());
+    places.run(&handle, &own).code(0).stdout("alive\n");
+}
+
+#[test]
+fn only_a_named_port_may_be_connected_to() {
+    let places = Places::new();
+    let (yes, no) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    let option = format!("--connect={}", port(&yes));
+    if can_confine() && landlock() < 4 {
+        let ran = places.scratch.ts(&["create", "--no-helper", "--no-network", &option, "bash"]);
+        ran.code(1).stdout("").complains("Linux 6.7");
+        return;
+    }
+    let Some(handle) = places.create(&["--no-helper", "--no-network", &option], "bash") else { return };
+    let code = format!(
+        r#"
+import socket
+def tried(work):
+    try: work()
+    except OSError as error: return error.errno
+    return 0
+to = lambda port: ("127.0.0.1", port)
+new = lambda *kind: socket.socket(*(kind or (2, 1)))
+print(tried(lambda: new().connect(to({}))), [tried(work) for work in (
+    lambda: new().connect(to({no})),
+    lambda: new(10, 1).connect(("::ffff:127.0.0.1", {no})),
+    lambda: new().sendto(b"x", 0x20000000, to({no})),
+    lambda: new().sendmsg([b"x"], [], 0x20000000, to({no})),
+    lambda: new().bind(to(0)),
+    lambda: new().listen(),
+    lambda: new(2, 2),
+    lambda: new(2, 1, 262),
+    lambda: new(1, 1),
+    lambda: new(16, 3),
+    lambda: new().setsockopt(6, 31, b"smc"),
+)])
+"#,
+        port(&yes),
+        no = port(&no)
+    );
+    let script = places.inside.join("connect.py");
+    fs::write(&script, code).unwrap();
+    let ran = places.run(&handle, &format!("{PYTHON} {}", script.display()));
+    ran.code(0).stdout("0 [13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 1]\n");
+}
+
+#[test]
+fn variables_are_hidden_wherever_the_session_comes_from() {
+    let places = Places::new();
+    let mut helper = places.scratch.command(binary());
+    let _helper = start(helper.arg("ts-helper").env("SECRET_TOKEN", "helper").env("PLAIN", "helper"));
+    eventually("the helper", || places.scratch.state().join("helper.sock").exists());
+    fs::write(places.scratch.home().join(".bash_profile"), "export SECRET_TOKEN=profile\n").unwrap();
+    let scratch = &places.scratch;
+    for way in ["--no-helper", "--require-helper"] {
+        let create = |options: &str| {
+            let line = format!("SECRET_TOKEN=caller PLAIN=caller nbs-ts create {way} {options} bash");
+            scratch.bash(&line).code(0).out().trim_end().to_owned()
+        };
+        let hidden = create("--hide-env='SECRET*' --env=SECRET_KIND=given");
+        let seen = scratch.ts(&["run", &hidden, "env | grep -E 'SECRET|PLAIN' | sed 's/=.*//' | sort"]);
+        seen.code(0).stdout("PLAIN\nSECRET_KIND\n");
+        let clear = create("--clear-env --env=GIVEN=1");
+        let seen =
+            scratch.ts(&["run", &clear, "echo $HOME $GIVEN $SECRET_TOKEN $PLAIN; echo ${PATH:+path} $TERM"]);
+        seen.code(0).stdout(format!("{} 1\npath xterm-256color\n", scratch.home().display()));
+        // Neither has a process of nbs.
+        for handle in [&hidden, &clear] {
+            let relay = scratch.file(handle, "daemon_pid");
+            let environment = fs::read_to_string(format!("/proc/{}/environ", relay.trim())).unwrap();
+            assert!(!environment.contains("SECRET_TOKEN"), "{environment}");
+        }
+        let told = scratch.ts(&["status", "--json", &hidden]).code(0).out();
+        assert!(told.contains("\"hide_env\":[\"SECRET*\"]") && !told.contains("caller"), "{told}");
+        scratch.ts(&["kill", &hidden, &clear]).code(0);
+    }
+}
+
+#[test]
+fn a_confinement_is_told_and_kept_by_restart() {
+    let places = Places::new();
+    let scratch = &places.scratch;
+    let (read, write) = (places.root("read-root"), places.root("write-root"));
+    let options =
+        ["--no-helper", "--name=jail", &read, &write, "--no-network", "--clear-env", "--hide-env=A*"];
+    let Some(first) = places.create(&options, "bash") else { return };
+    let inside = places.inside.display();
+    let told = format!(
+        "\"confinement\":{{\"write_roots\":[\"{inside}\"],\"read_roots\":[\"{inside}\"],\"no_network\":true,\"connect\":[],\
+         \"clear_env\":true,\"hide_env\":[\"A*\"]}}"
+    );
+    let is_told = |handle: &str| scratch.ts(&["status", "--json", handle]).out().contains(&told);
+    assert!(is_told(&first));
+    scratch.ts(&["send", &first, "exit"]).code(0);
+    scratch.wait_for_end(&first);
+    let again = scratch.bash(&format!("AB=1 nbs-ts restart --no-helper {first}")).code(0).out();
+    let again = again.trim_end();
+    assert!(is_told(again));
+    places.fails(again, "cat $o/key");
+    scratch.ts(&["run", again, "echo ${AB-none}"]).code(0).stdout("none\n");
+    let ensure = |options: &[&str]| scratch.ts(&[&["ensure", "--name=jail"], options].concat());
+    ensure(&options[2..]).code(0).stdout(format!("{again}\n"));
+    let outside = format!("--read-root={}", places.outside.display());
+    ensure(&[&outside]).code(1).complains("it may read '");
+    assert_eq!(scratch.ts(&["status", "--json", &scratch.create("cat")]).field("confinement"), "null");
+    scratch.create_with(&["--name=open"], "cat");
+    let open = |option: &str| scratch.ts(&["ensure", "--name=open", option]);
+    open("--read-root=none").code(1).complains("it may write everywhere");
+    open("--no-network").code(1).complains("it may use the network");
+    for (bad, why) in
+        [("--connect=80", "--no-network"), ("--connect=0", "port"), ("--read-root=", "--read-root")]
+    {
+        scratch.ts(&["create", bad, "true"]).code(4).complains(why);
+    }
+}
+
+/// Works from a session without a jail; so the table tries what it says that it tries.
+const WORK_OUTSIDE: &str = r#"["read OUT/key", "list OUT", "execute OUT/program", "reopen_a_path_descriptor",
+    "open_below_a_path_descriptor", "read_through_a_link", "read_through_a_hard_link", "move_it_in", "exchange_it",
+    "execute_a_path_descriptor", "have_the_loader_read_it", "enter_it_and_read", "truncate", "remove", "make a folder",
+    "move_mine_out", "link_mine_out", "read /proc/VICTIM/environ", "read /proc/VICTIM/rootOUT/key", "TCP", "UDP",
+    "netlink 0", "listen", "a pair that sends", "a pair that sends a message", "an abstract socket",
+    "the socket OUT/docker.sock", "compare", "another's descriptor", "memory process_vm_readv"]"#;
+
+#[test]
+fn no_way_leads_out_of_a_jail() {
+    let places = Places::new();
+    let scratch = &places.scratch;
+    let (inside, outside) = (&places.inside, &places.outside);
+    fs::copy("/bin/true", outside.join("program")).unwrap();
+    fs::create_dir_all(scratch.home().join(".ssh")).unwrap();
+    fs::write(scratch.home().join(".ssh/id"), "key").unwrap();
+    scratch.create("cat");
+    fs::write(scratch.state().join("page.token"), "token").unwrap();
+    let network = TcpListener::bind("127.0.0.1:0").unwrap();
+    let sockets = ["docker.sock", "bus", "agent", "X0", "wayland-0", "resolve", "systemd"]
+        .map(|name| outside.join(name));
+    let _listeners = sockets.clone().map(|path| UnixListener::bind(path).unwrap());
+    let datagrams = outside.join("log");
+    let _datagrams = UnixDatagram::bind(&datagrams).unwrap();
+    let name = format!("nbs-jail-{}", std::process::id());
+    let _abstract = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    let _helper = start(scratch.command(binary()).arg("ts-helper"));
+    eventually("the helper", || scratch.state().join("helper.sock").exists());
+    let other = scratch.create_with(&["--name=other", "--no-helper"], "cat");
+    let key = fs::File::open(outside.join("key")).unwrap();
+    let victim = start(Command::new("sleep").arg("1000").current_dir(outside).stdin(key));
+    let root = places.root("write-root");
+    let open = scratch.create("bash");
+    let jailed = places.create(&["--no-helper", "--read-root=none", "--no-network", &root], "bash");
+    let own = scratch.folder(jailed.as_deref().unwrap_or(&open));
+    let relays = [
+        scratch.state().join("helper.sock"),
+        own.join("relay.sock"),
+        scratch.folder(&other).join("relay.sock"),
+    ];
+    let all: Vec<String> =
+        sockets.iter().chain(&relays).map(|path| format!("\"{}\"", path.display())).collect();
+    let place = |only: &str| {
+        let only =
+            only.replace("OUT", outside.to_str().unwrap()).replace("VICTIM", &victim.pid().to_string());
+        format!(
+            "{{\"inside\":\"{}\",\"outside\":\"{}\",\"home\":\"{}\",\"state\":\"{}\",\"victim\":{},\"port\":{},\
+             \"own\":\"{}\",\"other\":\"{}\",\"other_handle\":\"{other}\",\"terminal\":\"{}\",\"scopes\":{},\
+             \"sockets\":[{}],\"datagrams\":\"{}\",\"abstract\":\"{name}\",\"nbs\":\"{}\",\"only\":{only}}}",
+            inside.display(),
+            outside.display(),
+            scratch.home().display(),
+            scratch.state().display(),
+            victim.pid(),
+            network.local_addr().unwrap().port(),
+            own.display(),
+            scratch.folder(&other).display(),
+            scratch.file(&other, "slave_pty"),
+            landlock() >= 6,
+            all.join(","),
+            datagrams.display(),
+            binary().canonicalize().unwrap().display(),
+        )
+    };
+    fs::write(inside.join("attacks.py"), include_str!("jail/attacks.py")).unwrap();
+    let attack = |handle: &str, only: &str| {
+        fs::write(inside.join("place"), place(only)).unwrap();
+        places.run(handle, &format!("{PYTHON} $i/attacks.py $i/place $i/found")).code(0);
+        fs::read_to_string(inside.join("found")).unwrap()
+    };
+    if let Some(jailed) = jailed {
+        let found = attack(&jailed, "null");
+        assert!(found.ends_with("\"worked\": []}"), "{found}");
+        let tried = found.split(['{', ':', ',']).nth(2).and_then(|count| count.trim().parse::<u32>().ok());
+        assert!(tried.is_some_and(|count| count >= 120), "{found}");
+        assert_eq!(fs::read_to_string(outside.join("key")).unwrap(), "the key");
+    }
+    let found = attack(&open, WORK_OUTSIDE);
+    let missing = WORK_OUTSIDE.split(['"']).skip(1).step_by(2).filter(|way| {
+        let way = way.replace("OUT", outside.to_str().unwrap()).replace("VICTIM", &victim.pid().to_string());
+        !found.contains(&format!("\"{way}\""))
+    });
+    assert_eq!(missing.collect::<Vec<_>>(), [""; 0], "{found}");
+}
