@@ -46,7 +46,7 @@ impl fmt::Display for Denial {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Denial::OtherUser => "it is another user's",
-            Denial::Confined => "it may not write everywhere itself",
+            Denial::Confined => "it is confined itself",
             Denial::Unknown => "it has ended, or cannot be identified",
         })
     }

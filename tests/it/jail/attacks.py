@@ -78,8 +78,8 @@ each("read", [key, home + "/.ssh/id", "/etc/shadow", state + "/page.token", othe
               f"/proc/{victim}/root{key}", f"/proc/{victim}/cwd/key", f"/proc/{victim}/fd/0", f"/proc/self/root{key}",
               f"/proc/{os.getpid()}/cwd/../outside/key", "/proc/1/environ", "/proc/kcore", "/dev/mem", "/dev/kmsg",
               f"{inside}/../outside/key", f"/proc/{victim}/pagemap", f"/proc/{victim}/exe"], read)
-each("list", [outside, home, state, state + "/sessions", other, f"/proc/{victim}/fd", f"/proc/{victim}/map_files",
-              f"/proc/{victim}/task/{victim}/fd", "/root"], os.listdir)
+each("list", [outside, home, state, state + "/sessions", other, f"/proc/{victim}/map_files", "/root"], os.listdir)
+each("read the link", [f"/proc/{victim}/{name}" for name in ("fd/0", "cwd", "exe", "root", "ns/mnt")], os.readlink)
 each("execute", [program, f"/proc/{victim}/root{program}", f"{inside}/../outside/program"],
      lambda path: subprocess.run([path]).returncode == 0)
 
@@ -101,8 +101,8 @@ def open_by_openat2():
 
 @way
 def read_through_a_link():
-    os.symlink(key, inside + "/link")
-    return read(inside + "/link")
+    os.symlink(key, inside + f"/link{os.getpid()}")
+    return read(inside + f"/link{os.getpid()}")
 
 
 @way
@@ -134,7 +134,10 @@ def exchange_it():
 def execute_a_path_descriptor():
     child = os.fork()
     if not child:
-        call("execveat", os.open(program, os.O_PATH), b"", None, None, 0x1000)
+        try:
+            call("execveat", os.open(program, os.O_PATH), b"", None, None, 0x1000)
+        finally:
+            os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
@@ -347,7 +350,7 @@ ways["a queue"] = lambda: call("mq_open", b"nbs-way-out", os.O_RDWR | os.O_CREAT
 nbs = place["nbs"]
 each("nbs-ts", [f"send {place['other_handle']} x", f"kill {place['other_handle']}", "create --no-helper true",
                 "create --require-helper true", f"read {place['other_handle']}", "list --name=zzz",
-                f"resize {place['other_handle']} 90x30", f"attach {place['other_handle']}", "machine list", "gc"],
+                f"resize {place['other_handle']} 90x30", f"attach {place['other_handle']}", "machine add x sh", "status --json @other"],
      lambda words: subprocess.run([nbs, "ts", *words.split()]).returncode == 0)
 
 only = place.get("only")
@@ -356,7 +359,7 @@ worked = []
 for name, function in ways.items():
     if only and name not in only:
         continue
-    if only and not os.path.exists(key):
+    if only:
         open(key, "w").write("key")
     child = os.fork()
     if not child:
