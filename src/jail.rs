@@ -6,4 +6,4 @@ mod admission;
 mod options;
 
 pub(crate) use admission::{Admission, Denial, serves_us};
-pub(crate) use options::{JailOptions, NO_ROOT};
+pub(crate) use options::{JailOptions, NO_ROOT, PROFILE_ENV};

@@ -11,6 +11,7 @@ pub(crate) mod frames;
 pub(crate) mod listing;
 pub(crate) mod notices;
 pub(crate) mod output;
+pub(crate) mod profile;
 pub(crate) mod remote;
 pub(crate) mod rendered;
 pub(crate) mod screen_output;

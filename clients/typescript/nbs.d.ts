@@ -73,6 +73,12 @@ export interface CreateOptions extends CallOptions {
     maxLog?: Amount
     record?: boolean
     writeRoot?: Texts
+    readRoot?: Texts
+    noNetwork?: boolean
+    connect?: number | readonly number[]
+    clearEnv?: boolean
+    hideEnv?: Texts
+    profile?: string
     noHelper?: boolean
     requireHelper?: boolean
     pager?: boolean

@@ -41,5 +41,5 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     };
 
     inherited::shed().trying("close inherited descriptors")?;
-    Launch::check(handle, root, agent)?.start(prompt)
+    Launch::check(handle, root, agent)?.start(prompt, None)
 }

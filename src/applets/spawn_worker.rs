@@ -42,6 +42,9 @@
 //!   --startup=TIME    if no session appears in this time, the monitor notes it
 //!                     (default: 15s)
 //!   --agent=PATH      the agent's program
+//!   --profile=NAME    the agent's sessions have that profile ('nbs help limits'),
+//!                     or the monitor ends the worker; without this:
+//!                     $NBS_TS_PROFILE
 //!   --root=DIR        the project of --wait and --list (default: .)
 //!   --on=MACHINE      on that machine, with PROJECT-ROOT and SKILL-FILE there,
 //!                     relative to its home directory; without this: on
@@ -69,6 +72,7 @@ use crate::{
     session::StateDir,
     sys::{clock::unix_seconds, deadline::Deadline, files, inherited},
     terminal::text,
+    ts::profile::Profile,
     worker::{
         self, ForegroundJob, Launch, Role, TaskFile, View, Watched, WorkerEnd, WorkerHandle, WorkerLimits,
     },
@@ -78,10 +82,10 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     cli::check_stdout()?;
     let timeout = call.optional("timeout", cli::time)?;
     let root = call.optional("root", cli::some)?;
-    let starts = call.has("startup") || call.has("agent") || call.has("foreground");
+    let starts = ["startup", "agent", "foreground", "profile"].map(|option| call.has(option)).contains(&true);
     let (lists, wait_for) = (call.has("list"), call.optional("wait", worker_handle)?);
     if starts && (lists || wait_for.is_some()) {
-        return exclude("cannot use --startup, --agent or --foreground with --list or --wait");
+        return exclude("cannot use --startup, --agent, --foreground or --profile with --list or --wait");
     }
     if let Some(worker) = wait_for {
         return wait(Path::new(&root.unwrap_or(".".into())), &worker, timeout, call.json());
@@ -124,6 +128,11 @@ fn spawn(call: &CommandLine, timeout: Option<Duration>) -> Result<()> {
         timeout: timeout.unwrap_or(WorkerLimits::DEFAULT.timeout),
     };
 
+    let profile = call.optional("profile", cli::name)?;
+    if let Some(profile) = &profile {
+        Profile::read(profile)?;
+    }
+
     // The skill may be a descriptor, such as /dev/fd/63, which is closed afterwards.
     let skill = read_skill(Path::new(skill))?;
     inherited::shed().trying("close inherited descriptors")?;
@@ -135,7 +144,7 @@ fn spawn(call: &CommandLine, timeout: Option<Duration>) -> Result<()> {
     let launch = Launch::check(handle.as_ref(), root.as_ref(), &agent)?;
 
     let mut foreground = call.has("foreground").then(ForegroundJob::prepare).transpose()?;
-    let mut monitor = Watched::start(root, &task, limits)?;
+    let mut monitor = Watched::start(root, &task, limits, profile.as_ref())?;
     let mut prompt = OsString::from("Read ");
     prompt.push(task.path());
     prompt.push(" and execute the task. Update the Status and Log sections when complete.");
@@ -148,7 +157,7 @@ fn spawn(call: &CommandLine, timeout: Option<Duration>) -> Result<()> {
     let started = began.and_then(|()| {
         // A signal may end it before there is an agent.
         let is_over = foreground.as_mut().is_some_and(ForegroundJob::is_told);
-        if is_over { Ok(()) } else { launch.start(&prompt) }
+        if is_over { Ok(()) } else { launch.start(&prompt, profile.as_ref()) }
     });
     let (pid, log) = (monitor.pid(), monitor.log.clone());
     if let Err(failure) = started {

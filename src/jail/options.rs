@@ -29,6 +29,8 @@ pub(crate) struct JailOptions {
     /// The only ports to which it may connect by TCP without a network.
     pub(crate) ports: Vec<u16>,
     pub(crate) hidden: HiddenVariables,
+    /// The profile that some of them are from.
+    pub(crate) profile: Option<Vec<u8>>,
 }
 
 impl JailOptions {
@@ -106,7 +108,15 @@ impl JailOptions {
         let hidden = self.hidden.globs.iter().map(|glob| ("hide_env", glob.as_bytes().to_vec()));
         let flags = [yes(self.no_network, "no_network"), yes(self.hidden.clear, "clear_env")];
         let flags = flags.into_iter().flatten();
-        write_roots.chain(none).chain(read_roots).chain(flags).chain(ports).chain(hidden).collect()
+        let profile = self.profile.iter().map(|name| ("profile", name.clone()));
+        write_roots
+            .chain(none)
+            .chain(read_roots)
+            .chain(flags)
+            .chain(ports)
+            .chain(hidden)
+            .chain(profile)
+            .collect()
     }
 
     /// Reads a line that keeps one. `None` if its value is invalid; `Some(false)` if it keeps something
@@ -124,6 +134,7 @@ impl JailOptions {
             b"connect" => self.ports.push(number(value)?),
             b"clear_env" => self.hidden.clear = true,
             b"hide_env" => self.hidden.globs.push(OsStr::from_bytes(value).to_owned()),
+            b"profile" => self.profile = Some(value.to_vec()),
             _ => return Some(false),
         }
         Some(true)
@@ -147,12 +158,15 @@ impl JailOptions {
             .json("connect", &format!("[{}]", ports.join(",")))
             .truth("clear_env", self.hidden.clear)
             .list("hide_env", &globs);
-        Some(object)
+        Some(object.bytes_or_null("profile", self.profile.as_deref()))
     }
 }
 
 /// The value of `--read-root` for no directory. A root is absolute, so it is none.
 pub(crate) const NO_ROOT: &[u8] = b"none";
+
+/// The profile of sessions for which none is named. A worker's launcher gets it.
+pub(crate) const PROFILE_ENV: &str = "NBS_TS_PROFILE";
 
 #[cfg(test)]
 mod tests {
@@ -170,6 +184,7 @@ mod tests {
             no_network: true,
             ports: vec![443, 80],
             hidden: HiddenVariables { clear: true, globs: vec!["A_*".into()] },
+            profile: Some(b"agent".to_vec()),
             ..options(&["/w"], Some(&["/r", "/none"]))
         };
         for options in [all, options(&[], Some(&[])), JailOptions::default()] {

@@ -19,8 +19,9 @@ use crate::{
     outcome::Result,
     session::{
         ALIVE, BRIDGES, Completion, EVENTS, EXIT_RECORD, Events, FAR, HELPER_LOCK, HELPER_SOCKET, HISTORY,
-        Handle, KEEPER, LOG_START, MACHINES, MACHINES_LOCK, MONITOR, Name, RELAY, REPORT, SESSION_ENV,
-        SessionDir, StateDir, client::RelayClient, dir, handle_of, rules, settings::SETTINGS, state_dir,
+        Handle, KEEPER, LOG_START, MACHINES, MACHINES_LOCK, MONITOR, Name, PROFILES, RELAY, REPORT,
+        SESSION_ENV, SessionDir, StateDir, client::RelayClient, dir, handle_of, rules, settings::SETTINGS,
+        state_dir,
     },
     sys::{
         deadline::Deadline,
@@ -91,7 +92,7 @@ const LOCKS: &str = "lock.*";
 const REPLACED: &str = ".*.new";
 
 /// The same for the state directory.
-const OF_THE_STATE_DIR: [(&str, Nature); 14] = [
+const OF_THE_STATE_DIR: [(&str, Nature); 15] = [
     (state_dir::SESSIONS, Nature::Folder),
     (EVENTS, Nature::Folder),
     (HELPER_SOCKET, Nature::Socket),
@@ -106,6 +107,7 @@ const OF_THE_STATE_DIR: [(&str, Nature); 14] = [
     (state_dir::PAGE_PORT, Nature::File),
     (state_dir::PANICS, Nature::File),
     (rules::FOLDER, Nature::Folder),
+    (PROFILES, Nature::Folder),
 ];
 
 /// More than any panic says. The file only grows if several are not reported.

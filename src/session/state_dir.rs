@@ -51,6 +51,8 @@ pub(super) const HELPER_MISSED: &str = "helper.missed";
 /// [`crate::panics`] appends to it.
 pub(crate) const PANICS: &str = "panics.log";
 /// Its content gives access to the page.
+/// Sets of restrictions for sessions.
+pub(crate) const PROFILES: &str = "profiles";
 pub(crate) const PAGE_TOKEN: &str = "page.token";
 /// The port that the page had last.
 pub(crate) const PAGE_PORT: &str = "page.port";

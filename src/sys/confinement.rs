@@ -359,6 +359,30 @@ pub(crate) fn is_possible() -> bool {
     least().is_ok()
 }
 
+/// What this kernel can do, by the option or in words, and why not if it cannot.
+pub(crate) fn abilities() -> [(&'static str, Option<String>); 6] {
+    let lacks = |linux: &str, found: Result<Ruleset, RulesetError>| {
+        found.err().map(|_| format!("the kernel has no Landlock of Linux {linux}"))
+    };
+    let hard = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    let files = || least().err().map(|error| error.to_string());
+    let filters = || seccomp::check().err().map(|error| error.to_string());
+    let tcp = || lacks("6.7", hard().handle_access(AccessNet::ConnectTcp));
+    [
+        ("--write-root", files()),
+        ("--read-root", files().or_else(filters)),
+        ("--no-network", files().or_else(filters)),
+        ("--connect", files().or_else(filters).or_else(tcp)),
+        ("control of devices", lacks("6.10", hard().handle_access(AccessFs::IoctlDev))),
+        ("signals to others", lacks("6.12", hard().scope(Scope::Signal))),
+    ]
+}
+
+/// The version of the kernel.
+pub(crate) fn kernel() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim_end().to_owned()
+}
+
 /// A process can only lower limits. To change its number it would have to raise one of the two.
 fn tags(number: u32) -> [u64; 2] {
     [number, !number].map(|number| TAG + u64::from(number))

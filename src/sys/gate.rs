@@ -29,6 +29,9 @@ pub(crate) struct HiddenVariables {
     pub(crate) globs: Vec<OsString>,
 }
 
+/// Variables of nbs itself: by the first one a worker's sessions are found.
+const OURS: [&str; 2] = ["NBS_HANDLE", "NBS_TS_PROFILE"];
+
 /// What programs need of an environment.
 const USUAL: [&str; 7] = ["HOME", "PATH", "TERM", "LANG", "USER", "SHELL", "TMPDIR"];
 
@@ -42,7 +45,7 @@ impl HiddenVariables {
 
     fn hides(&self, name: &OsStr) -> bool {
         let matches = |glob: &OsString| is_like(glob.as_bytes(), name.as_bytes());
-        (self.clear && !USUAL.iter().any(|usual| name == *usual)) || self.globs.iter().any(matches)
+        (self.clear && !USUAL.iter().chain(&OURS).any(|kept| name == *kept)) || self.globs.iter().any(matches)
     }
 
     /// The changes that take them out of our own environment.

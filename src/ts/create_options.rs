@@ -15,7 +15,7 @@ use std::{
 use crate::{
     call::CommandLine,
     cli,
-    jail::{JailOptions, NO_ROOT},
+    jail::{JailOptions, NO_ROOT, PROFILE_ENV},
     machine,
     outcome::{Failure, Result, Trying},
     relay::{self, SpawnVia},
@@ -28,6 +28,7 @@ use crate::{
         host::Host,
         pty::Size,
     },
+    ts::profile::Profile,
 };
 
 /// The options to start a session.
@@ -86,7 +87,7 @@ impl CreateOptions {
         };
         let variables = call.values("env", variable)?;
         let environment = environment(SessionSpec::is_interactive(&command), settings.pager, variables);
-        settings.jail = jail(call)?;
+        settings.jail = jail(call, &folder)?;
         Ok(CreateOptions {
             name: call.optional("name", cli::name)?,
             command,
@@ -164,28 +165,54 @@ pub(crate) fn via(call: &CommandLine) -> Result<SpawnVia> {
     }
 }
 
-/// The restrictions of the session.
-fn jail(call: &CommandLine) -> Result<JailOptions> {
-    let root = |path: &OsStr, what: &str| {
-        let found = confinement::root(Path::new(path));
-        found.trying(format_args!("let the session {what} '{}'", path.display()))
+/// The restrictions of the session: those of its profile, and those that are given.
+fn jail(call: &CommandLine, folder: &StartFolder) -> Result<JailOptions> {
+    let name = call.optional("profile", cli::name)?;
+    let default = || env::var_os(PROFILE_ENV).filter(|name| !name.is_empty());
+    let name = name.map_or_else(
+        || default().map(|name| cli::name(PROFILE_ENV, &name)).transpose(),
+        |name| Ok(Some(name)),
+    )?;
+    let profile = name.as_ref().map(Profile::read).transpose()?.unwrap_or_default();
+    // A path in a profile is relative to where the session starts.
+    let base = match folder {
+        StartFolder::Folder(folder) => files::absolute(folder),
+        StartFolder::SameAs(target) if !profile.is_empty() => Ok(folder_of(target)?),
+        StartFolder::Callers | StartFolder::SameAs(_) => env::current_dir(),
     };
+    let base = base.trying("find the directory to start in")?;
+    let root = |path: &Path, what: &str| -> Result<Vec<u8>> {
+        let found = confinement::root(path);
+        let found = found.trying(format_args!("let the session {what} '{}'", path.display()))?;
+        Ok(found.into_os_string().into_vec())
+    };
+    let has = |option| call.has(option) || profile.has(option);
     let mut jail = JailOptions {
-        no_network: call.has("no-network"),
-        ports: call.values("connect", port)?,
-        hidden: HiddenVariables { clear: call.has("clear-env"), globs: call.values("hide-env", cli::some)? },
+        no_network: has("no-network"),
+        ports: [profile.values("connect", port)?, call.values("connect", port)?].concat(),
+        hidden: HiddenVariables {
+            clear: has("clear-env"),
+            globs: [profile.values("hide-env", cli::some)?, call.values("hide-env", cli::some)?].concat(),
+        },
+        profile: name.map(|name| name.as_str().as_bytes().to_vec()),
         ..JailOptions::default()
     };
     if !jail.no_network && !jail.ports.is_empty() {
         return Err(Failure::bad_args("--connect requires --no-network".into()));
     }
-    for path in call.values("write-root", cli::some)? {
-        jail.write_roots.push(root(&path, "write to")?.into_os_string().into_vec());
+    let roots = |option| -> Result<Vec<PathBuf>> {
+        let of_profile = profile.values(option, cli::some)?.into_iter();
+        let of_profile =
+            of_profile.map(|path| if path.as_bytes() == NO_ROOT { path.into() } else { base.join(path) });
+        Ok(of_profile.chain(call.values(option, cli::some)?.into_iter().map(PathBuf::from)).collect())
+    };
+    for path in roots("write-root")? {
+        jail.write_roots.push(root(&path, "write to")?);
     }
-    for path in call.values("read-root", cli::some)? {
+    for path in roots("read-root")? {
         let roots = jail.read_roots.get_or_insert_default();
-        if path.as_bytes() != NO_ROOT {
-            roots.push(root(&path, "read")?.into_os_string().into_vec());
+        if path.as_os_str().as_bytes() != NO_ROOT {
+            roots.push(root(&path, "read")?);
         }
     }
     Ok(jail)

@@ -104,7 +104,8 @@ impl ForegroundJob {
                 // It was killed: another one goes on.
                 monitors += 1;
                 let timeout = limits.timeout.saturating_sub(begun.elapsed());
-                monitor = Watched::start(root, task, WorkerLimits { timeout, ..limits })?;
+                monitor =
+                    Watched::start(root, task, WorkerLimits { timeout, ..limits }, monitor.profile.as_ref())?;
                 monitor.go_in_foreground()?;
                 monitor.started(true);
                 stops = false;

@@ -15,7 +15,9 @@ use std::{
 };
 
 use crate::{
+    jail::PROFILE_ENV,
     outcome::{Failure, Result, Trying},
+    session::Name,
     sys::{child, files},
 };
 
@@ -81,7 +83,7 @@ impl<'a> Launch<'a> {
     }
 
     /// Starts the agent and returns: nothing of what it does then is known here.
-    pub(crate) fn start(&self, prompt: &OsStr) -> Result<()> {
+    pub(crate) fn start(&self, prompt: &OsStr, profile: Option<&Name>) -> Result<()> {
         let what = format!("start the agent '{}'", self.agent.display());
         let longest = LONGEST_STRING - "NBS_INITIAL_PROMPT=".len() - 1;
         if prompt.len() > longest {
@@ -107,6 +109,9 @@ impl<'a> Launch<'a> {
         command.args([self.handle, self.root, self.agent.as_os_str(), prompt]);
         for name in env::vars_os().map(|(name, _)| name).filter(|name| tells_of_nesting(name)) {
             command.env_remove(name);
+        }
+        if let Some(profile) = profile {
+            command.env(PROFILE_ENV, profile.as_str());
         }
         // The messages of bash are the reason if it fails; the agent does not write them.
         command.stdin(Stdio::inherit());

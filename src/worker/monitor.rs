@@ -16,8 +16,9 @@ use std::{
 };
 
 use crate::{
+    jail::PROFILE_ENV,
     outcome::{Failure, Result, Trying},
-    session::{EndedBy, MONITOR, StateDir},
+    session::{EndedBy, Handle, MONITOR, Name, StateDir, Target},
     sys::{
         child, clock,
         deadline::Deadline,
@@ -69,12 +70,19 @@ pub(crate) struct Watched {
     word: UnixStream,
     /// The log of its actions, with times.
     pub(crate) log: PathBuf,
+    /// The one that the worker's sessions must have.
+    pub(crate) profile: Option<Name>,
 }
 
 impl Watched {
     /// Starts the monitor of a worker; returns when nothing can fail there any
     /// more.
-    pub(crate) fn start(root: &Path, task: &TaskFile, limits: WorkerLimits) -> Result<Watched> {
+    pub(crate) fn start(
+        root: &Path,
+        task: &TaskFile,
+        limits: WorkerLimits,
+        profile: Option<&Name>,
+    ) -> Result<Watched> {
         let what = "start the monitor";
         let (mut word, theirs) = UnixStream::pair().trying(what)?;
         let mut command = child::ourselves(MONITOR);
@@ -82,6 +90,9 @@ impl Watched {
         command.args([limits.startup, limits.timeout].map(|limit| limit.as_millis().to_string()));
         command.stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs))).stdout(Stdio::null());
         command.stderr(Stdio::null()).current_dir("/");
+        if let Some(profile) = profile {
+            command.env(PROFILE_ENV, profile.as_str());
+        }
         // Its working directory differs from ours, so relative paths must become absolute.
         for name in ["NBS_TS_HOME", "TMPDIR"] {
             if let Some(path) = env::var_os(name).filter(|path| !path.is_empty()) {
@@ -93,7 +104,10 @@ impl Watched {
         let mut answer = Vec::new();
         word.read_to_end(&mut answer).trying(what)?;
         match answer.split_first() {
-            Some((b'+', log)) => Ok(Watched { child, word, log: OsString::from_vec(log.to_vec()).into() }),
+            Some((b'+', log)) => {
+                let log = OsString::from_vec(log.to_vec()).into();
+                Ok(Watched { child, word, log, profile: profile.cloned() })
+            }
             Some((_, why)) => Err(Failure::failed(String::from_utf8_lossy(why).into_owned())),
             None => Err(Failure::failed(format!("cannot {what}: it exited without a message"))),
         }
@@ -366,6 +380,10 @@ impl Monitor {
                 Ok(Some(session)) if !session.has_ended() => {
                     self.log.log(&format!("found session {handle}"));
                     self.followed.push(session);
+                    if !has_profile(state_dir, handle) {
+                        self.phase.told = true;
+                        self.log.log(&format!("session {handle} does not have the profile of the worker"));
+                    }
                 }
                 Ok(_) => {}
                 Err(failure) => {
@@ -496,6 +514,13 @@ impl Monitor {
 }
 
 /// The log of the monitor's actions.
+/// Is a session confined by the profile of our environment, if there is one?
+fn has_profile(state_dir: &StateDir, handle: &Handle) -> bool {
+    let Some(wanted) = env::var_os(PROFILE_ENV).filter(|name| !name.is_empty()) else { return true };
+    let session = state_dir.session(&Target::Handle(handle.clone()));
+    session.is_ok_and(|session| session.settings().jail.profile.as_deref() == Some(wanted.as_encoded_bytes()))
+}
+
 struct MonitorLog {
     path: PathBuf,
     file: File,

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     confined::can_confine,
-    support::{Ran, Scratch, binary, eventually, run, start},
+    support::{Ran, Scratch, binary, eventually, executable, run, start},
 };
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -252,7 +252,7 @@ fn a_confinement_is_told_and_kept_by_restart() {
     let inside = places.inside.display();
     let told = format!(
         "\"confinement\":{{\"write_roots\":[\"{inside}\"],\"read_roots\":[\"{inside}\"],\"no_network\":true,\"connect\":[],\
-         \"clear_env\":true,\"hide_env\":[\"A*\"]}}"
+         \"clear_env\":true,\"hide_env\":[\"A*\"],\"profile\":null}}"
     );
     let is_told = |handle: &str| scratch.ts(&["status", "--json", handle]).out().contains(&told);
     assert!(is_told(&first));
@@ -362,4 +362,69 @@ fn no_way_leads_out_of_a_jail() {
         !found.contains(&format!("\"{way}\""))
     });
     assert_eq!(missing.collect::<Vec<_>>(), [""; 0], "{found}");
+}
+
+#[test]
+fn a_profile_stands_for_its_options() {
+    let places = Places::new();
+    let scratch = &places.scratch;
+    let inside = places.inside.display().to_string();
+    let cwd = format!("--cwd={inside}");
+    let told = |handle: &str| scratch.ts(&["status", "--json", handle]).code(0).out();
+    if let Some(agent) = places.create(&["--no-helper", "--profile=agent", &cwd], "bash") {
+        let confinement = format!(
+            "\"confinement\":{{\"write_roots\":[\"{inside}\"],\"read_roots\":[],\"no_network\":true,\"connect\":[],\
+             \"clear_env\":true,\"hide_env\":[],\"profile\":\"agent\"}}"
+        );
+        assert!(told(&agent).contains(&confinement), "{}", told(&agent));
+        places.run(&agent, "cat file && echo x > new && rm new").code(0).stdout("mine");
+        places.fails(&agent, "cat $o/key");
+        // The folder of the state directory is none for a jail.
+        scratch
+            .bash("cd $NBS_TS_HOME/.. && nbs-ts create --profile=agent bash")
+            .code(1)
+            .complains("state directory");
+    }
+    scratch.bash(
+        "umask 077; mkdir $NBS_TS_HOME/profiles; cd $NBS_TS_HOME/profiles; printf 'hide-env=A\\nname=x\\n' > bad
+         printf '# A profile.\\nhide-env=SECRET*\\n--hide-env=TOKEN\\n' > mine",
+    );
+    let create = "SECRET_A=1 TOKEN=2 KEY=3 nbs-ts create --no-helper --hide-env=KEY --env=TOKEN=given bash";
+    let handle = scratch.bash(&format!("NBS_TS_PROFILE=mine {create}")).code(0).out().trim_end().to_owned();
+    scratch.ts(&["run", &handle, "echo $SECRET_A-$TOKEN-$KEY"]).code(0).stdout("-given-\n");
+    assert!(told(&handle).contains("\"hide_env\":[\"SECRET*\",\"TOKEN\",\"KEY\"],\"profile\":\"mine\""));
+    for (name, code, why) in
+        [("bad", 1, "line 2"), ("none", 1, "profiles/none"), ("a/b", 4, "--profile"), ("..", 1, "'..'")]
+    {
+        scratch.ts(&["create", &format!("--profile={name}"), "true"]).code(code).stdout("").complains(why);
+    }
+    let checked = scratch.ts(&["doctor"]).code(0);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    checked.stdout_has(&format!("confinement: Linux {}: ", kernel.trim_end()));
+}
+
+#[test]
+fn a_worker_whose_session_lacks_the_profile_is_ended() {
+    let places = Places::new();
+    let scratch = &places.scratch;
+    let profiles = scratch.state().join("profiles");
+    fs::create_dir_all(&profiles).unwrap();
+    fs::write(profiles.join("mine"), "hide-env=SECRET\n").unwrap();
+    fs::write(places.inside.join("skill"), "A skill.\n").unwrap();
+    let agent = places.inside.join("agent");
+    for (escape, state) in [("", "completed"), ("env -u NBS_TS_PROFILE ", "ended")] {
+        let done = "sed -i 's/^State: running/State: completed/' .nbs/workers/$NBS_HANDLE.md";
+        let script = format!(
+            "#!/bin/bash\ncd {}\n{escape}nbs-ts create --no-helper --name=$NBS_HANDLE bash >/dev/null\n\
+             [ '{escape}' ] || {done}\n",
+            places.inside.display()
+        );
+        executable(&agent, script);
+        let mut worker = scratch.applet("nbs-spawn-worker");
+        worker
+            .args(["--foreground", "--profile=mine", "--timeout=60"])
+            .arg(format!("--agent={}", agent.display()));
+        let ran = run(worker.arg("tester").arg(&places.inside).arg(places.inside.join("skill")).arg("Test."));
+        assert_eq!(ran.out(), format!("{state}\n"), "{ran:?}");
+    }
 }

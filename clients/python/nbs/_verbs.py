@@ -186,6 +186,12 @@ class Options(TypedDict, total=False):
     max_log: Optional[Amount]
     record: bool
     write_root: Optional[Texts]
+    read_root: Optional[Texts]
+    no_network: bool
+    connect: Optional[Union[int, Sequence[int]]]
+    clear_env: bool
+    hide_env: Optional[Texts]
+    profile: Optional[str]
     no_helper: bool
     require_helper: bool
     pager: bool

@@ -28,6 +28,7 @@ use crate::{
     relay,
     session::{CheckReport, Fault, StateDir, TRIAL},
     sys::{
+        confinement,
         pty::{Master, Size},
         socket,
         watch::Watch,
@@ -53,6 +54,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         Finding { check: "shell", needed: true, found: shell() },
         Finding { check: "terminals", needed: true, found: terminals() },
         Finding { check: "inotify", needed: true, found: inotify() },
+        Finding { check: "confinement", needed: false, found: confinement() },
     ];
     findings.extend(sessions());
     for finding in &findings {
@@ -188,6 +190,23 @@ fn terminals() -> CheckResult {
         Err(error) => Err((
             format!("cannot open a PTY: {error} ({used})"),
             "mount devpts on /dev/pts, or raise kernel.pty.max".to_owned(),
+        )),
+    }
+}
+
+/// What sessions can be kept from, on this kernel.
+fn confinement() -> CheckResult {
+    let (can, cannot): (Vec<_>, Vec<_>) =
+        confinement::abilities().into_iter().partition(|(_, why)| why.is_none());
+    let names = |these: &[(&'static str, Option<String>)]| {
+        these.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    };
+    let kernel = format!("Linux {}", confinement::kernel());
+    match cannot.iter().find_map(|(_, why)| why.as_ref()) {
+        None => Ok(format!("{kernel}: {}", names(&can))),
+        Some(why) => Err((
+            format!("{kernel}: not {}: {why}", names(&cannot)),
+            "boot a newer kernel with CONFIG_SECURITY_LANDLOCK and CONFIG_SECCOMP_FILTER, and 'landlock' in lsm=".to_owned(),
         )),
     }
 }

@@ -37,6 +37,9 @@
 //!                     what --env sets, and what nbs sets
 //!   --hide-env=GLOB   remove the variables with such names, except those of
 //!                     --env (repeatable)
+//!   --profile=NAME    add the options in the file NAME of 'profiles' in the state
+//!                     directory, or of the built-in 'agent' ('nbs help limits');
+//!                     without this: $NBS_TS_PROFILE
 //!   --no-helper       start it in this call's environment, without the helper
 //!   --require-helper  start it through nbs-ts-helper, or fail
 //!   --pager           keep the caller's pagers and credential prompts
