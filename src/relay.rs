@@ -47,7 +47,7 @@ use crate::{
     jail::Admission,
     outcome::{Result, Trying},
     session::{
-        Events, ExitRecord, INPUT, PendingSession, SaidNotice, SessionDir, Settings,
+        EndedBy, Events, ExitRecord, INPUT, PendingSession, SaidNotice, SessionDir, Settings,
         client::{
             SignalKey,
             input_history::Mode,
@@ -56,6 +56,7 @@ use crate::{
         },
     },
     sys::{
+        cgroup::Cgroup,
         child::{self, ExitStatus},
         deadline::Deadline,
         poll::PollSet,
@@ -84,6 +85,7 @@ use views::Views;
 
 /// What a relay begins with.
 pub(crate) struct RelayStart {
+    pub(crate) cgroup: Option<Cgroup>,
     pub(crate) pending: PendingSession,
     /// The path of the folder that all sessions are in.
     pub(crate) sessions: PathBuf,
@@ -189,6 +191,8 @@ pub(crate) struct Relay {
     looked: Input,
     interactive: bool,
     phase: Phase,
+    /// What limits its processes, if anything does.
+    cgroup: Option<Cgroup>,
     ending: Shutdown,
     started: Option<SystemTime>,
     // When it was first tried to record the end.
@@ -248,6 +252,7 @@ impl Relay {
             looked: Input::default(),
             interactive: start.interactive,
             phase: Phase::Running,
+            cgroup: start.cgroup,
             ending: Shutdown::new(now),
             started,
             ended: None,
@@ -741,7 +746,12 @@ impl Relay {
             handle: self.session.handle().clone(),
             name: self.session.name(),
             status,
-            ended_by: self.ending.cause(status),
+            ended_by: match self.ending.cause(status) {
+                EndedBy::Itself if self.cgroup.as_ref().is_some_and(Cgroup::ran_out_of_memory) => {
+                    EndedBy::Memory
+                }
+                cause => cause,
+            },
             settings: self.settings.clone(),
             last_lines: self.session.last_lines(),
             started: self.started,
@@ -763,6 +773,9 @@ impl Relay {
     /// The session is dead from here on; and only then do those who wait learn
     /// of its end.
     fn let_go(mut self) -> Result<()> {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.remove();
+        }
         let status = self.phase.over().and_then(|(status, _)| status);
         let lock = &self.pending.lock;
         let unlocked = self.clients.send_end(status.map(ExitStatus::number), || lock.unlock());
@@ -820,6 +833,7 @@ mod tests {
             spec.write(&pending.folder).and_then(|()| spec.write_rest(&pending, &sessions, 1)).unwrap();
             let events = Events::open(&home).unwrap();
             let start = RelayStart {
+                cgroup: None,
                 alive: events.live().unwrap(),
                 events,
                 sessions,

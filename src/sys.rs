@@ -3,6 +3,7 @@
 //! Nothing outside this room names rustix, signal-hook or landlock. The rooms return
 //! [`std::io::Result`], print nothing, and have not heard of sessions.
 
+pub(crate) mod cgroup;
 pub(crate) mod child;
 pub(crate) mod clock;
 pub(crate) mod confinement;

@@ -78,6 +78,9 @@ export interface CreateOptions extends CallOptions {
     connect?: number | readonly number[]
     clearEnv?: boolean
     hideEnv?: Texts
+    memory?: Amount
+    tasks?: number
+    cpu?: number
     profile?: string
     noHelper?: boolean
     requireHelper?: boolean

@@ -19,7 +19,7 @@
 //! umask, in octal digits. `c`: the command, as a log may show it. `+`: `NAME=VALUE`, to add to the
 //! environment. `-`: a NAME to remove from it. `h`: `-clear`, or a glob: the variables of the helper that
 //! the command does not get. `j`: a word of its confinement (`sys/confinement.rs`); without one, it is
-//! not confined. `w`: a word of the command; the first is the program. `d`, `s`, `u` and a `w` are required.
+//! not confined. `l`: a limit, as `tasks=500`, which it has together with all its processes. `w`: a word of the command; the first is the program. `d`, `s`, `u` and a `w` are required.
 //!
 //! The answer to `S` is `F`, which carries the master and the writing end of a pipe, and then lines:
 //! `ready CHILD KEEPER` (PIDs) at once. The child waits until a byte is written to the pipe, and ends
@@ -107,6 +107,8 @@ pub(crate) struct SpawnOrder {
     pub(crate) environment: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     /// Which variables of the helper it does not get.
     pub(crate) hidden: Vec<Vec<u8>>,
+    /// The words of its limits.
+    pub(crate) limits: Vec<Vec<u8>>,
     /// The words of its confinement; if there is none, it is not confined.
     pub(crate) confinement: Vec<Vec<u8>>,
     /// The program and its arguments.
@@ -131,7 +133,9 @@ impl SpawnOrder {
                 None => field(b'-', name),
             }
         }
-        for (tag, words) in [(b'h', &self.hidden), (b'j', &self.confinement), (b'w', &self.words)] {
+        for (tag, words) in
+            [(b'h', &self.hidden), (b'l', &self.limits), (b'j', &self.confinement), (b'w', &self.words)]
+        {
             words.iter().for_each(|word| field(tag, word));
         }
         bytes
@@ -164,6 +168,7 @@ impl SpawnOrder {
                 b'-' if content.is_empty() || content.contains(&b'=') => return None,
                 b'-' => order.environment.push((content.to_vec(), None)),
                 b'h' => order.hidden.push(content.to_vec()),
+                b'l' => order.limits.push(content.to_vec()),
                 b'j' => order.confinement.push(content.to_vec()),
                 b'w' => order.words.push(content.to_vec()),
                 _ => return None,
@@ -248,6 +253,7 @@ mod tests {
                 (b"EQUALS".to_vec(), Some(b"a=b".to_vec())),
                 (b"TMUX".to_vec(), None),
             ],
+            limits: vec![b"tasks=5".to_vec()],
             hidden: vec![b"-clear".to_vec(), b"A_*".to_vec()],
             confinement: vec![b"t/private".to_vec(), b"w/root".to_vec(), b"n".to_vec()],
             words: vec![b"bash".to_vec(), b"-c".to_vec(), Vec::new(), b"echo hi\n".to_vec()],
@@ -366,6 +372,7 @@ mod tests {
                 command: bytes(100),
                 environment: vec![(bytes(9), Some(bytes(300))), (bytes(9), None)],
                 hidden: Vec::new(),
+                limits: Vec::new(),
                 confinement: vec![bytes(9); seed as usize % 3],
                 words: vec![bytes(9), bytes(5_000), bytes(1)],
             };

@@ -13,6 +13,7 @@ use crate::{
     json::Object,
     numbers::number,
     sys::{
+        cgroup::ResourceLimits,
         confinement::{Confinement, Network},
         gate::HiddenVariables,
     },
@@ -29,6 +30,7 @@ pub(crate) struct JailOptions {
     /// The only ports to which it may connect by TCP without a network.
     pub(crate) ports: Vec<u16>,
     pub(crate) hidden: HiddenVariables,
+    pub(crate) limits: ResourceLimits,
     /// The profile that some of them are from.
     pub(crate) profile: Option<Vec<u8>>,
 }
@@ -94,6 +96,14 @@ impl JailOptions {
                 return Some(format!("it may connect to port {port}"));
             }
         }
+        let limits =
+            |options: &JailOptions| [options.limits.memory, options.limits.tasks, options.limits.cpu];
+        let names = ["memory", "tasks", "processor time"];
+        for ((name, wanted), theirs) in names.into_iter().zip(limits(self)).zip(limits(there)) {
+            if wanted.is_some_and(|most| theirs.is_none_or(|theirs| theirs > most)) {
+                return Some(format!("it may use more {name}"));
+            }
+        }
         self.hidden.shows_in(&there.hidden).then(|| "it has variables that are to be hidden".into())
     }
 
@@ -109,7 +119,9 @@ impl JailOptions {
         let flags = [yes(self.no_network, "no_network"), yes(self.hidden.clear, "clear_env")];
         let flags = flags.into_iter().flatten();
         let profile = self.profile.iter().map(|name| ("profile", name.clone()));
+        let limits = self.limits.set().map(|(name, value)| (name, value.to_string().into_bytes()));
         write_roots
+            .chain(limits)
             .chain(none)
             .chain(read_roots)
             .chain(flags)
@@ -135,6 +147,7 @@ impl JailOptions {
             b"clear_env" => self.hidden.clear = true,
             b"hide_env" => self.hidden.globs.push(OsStr::from_bytes(value).to_owned()),
             b"profile" => self.profile = Some(value.to_vec()),
+            b"memory" | b"tasks" | b"cpu" => _ = self.limits.note(key, number(value)?),
             _ => return Some(false),
         }
         Some(true)
@@ -158,6 +171,11 @@ impl JailOptions {
             .json("connect", &format!("[{}]", ports.join(",")))
             .truth("clear_env", self.hidden.clear)
             .list("hide_env", &globs);
+        let number = |value: Option<u64>| value.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
+        let object = object
+            .number_or_null("memory", number(self.limits.memory))
+            .number_or_null("tasks", number(self.limits.tasks))
+            .number_or_null("cpu", number(self.limits.cpu));
         Some(object.bytes_or_null("profile", self.profile.as_deref()))
     }
 }
@@ -184,6 +202,7 @@ mod tests {
             no_network: true,
             ports: vec![443, 80],
             hidden: HiddenVariables { clear: true, globs: vec!["A_*".into()] },
+            limits: ResourceLimits { memory: Some(1 << 30), tasks: Some(5), cpu: None },
             profile: Some(b"agent".to_vec()),
             ..options(&["/w"], Some(&["/r", "/none"]))
         };
@@ -209,7 +228,14 @@ mod tests {
             hidden: HiddenVariables { clear, globs: vec![glob.into()] },
             ..JailOptions::default()
         };
+        let memory = |memory| JailOptions {
+            limits: ResourceLimits { memory, ..ResourceLimits::default() },
+            ..JailOptions::default()
+        };
         for (wanted, there, expected) in [
+            (memory(Some(2)), memory(Some(1)), None),
+            (memory(Some(2)), memory(Some(3)), Some("it may use more memory")),
+            (memory(Some(2)), memory(None), Some("it may use more memory")),
             (options(&[], None), options(&[], None), None),
             (options(&["/a"], None), options(&["/a"], None), None),
             (options(&["/a", "/b"], None), options(&["/a"], None), None),

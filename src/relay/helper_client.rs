@@ -20,6 +20,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{HELPER_SOCKET, Handle},
     sys::{
+        cgroup::ResourceLimits,
         child::ExitStatus,
         confinement::Confinement,
         deadline::Deadline,
@@ -55,6 +56,7 @@ pub(crate) struct SpawnRequest<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) confinement: Option<&'a Confinement>,
     pub(crate) hidden: &'a HiddenVariables,
+    pub(crate) limits: &'a ResourceLimits,
 }
 
 /// Why there is no child from the helper.
@@ -173,6 +175,7 @@ impl SpawnRequest<'_> {
                 .flat_map(|jail| jail.words())
                 .map(|word| bytes(&word))
                 .collect(),
+            limits: self.limits.words().map(|word| bytes(&word)).collect(),
             hidden: self.hidden.words().map(|word| bytes(&word)).collect(),
             words: self.words.iter().map(bytes).collect(),
         }

@@ -26,6 +26,7 @@ use crate::{
     },
     session::{Events, PendingSession, SOCKET, SessionSpec, Settings, shell::ShellStart},
     sys::{
+        cgroup::{Cgroup, ResourceLimits},
         child,
         confinement::Confinement,
         deadline::Deadline,
@@ -86,7 +87,8 @@ fn prepare(
     let owner = settings.owner.map(hold_owner).transpose()?;
     let command = SessionSpec::command(&pending.folder).trying("read the command")?;
     let confinement = confinement(&pending, sessions, &settings).trying("find the state directory")?;
-    let jailed = (confinement.as_ref(), &settings.jail.hidden);
+    let jailed = (confinement.as_ref(), &settings.jail.hidden, &settings.jail.limits);
+    let limits = Some(&settings.jail.limits).filter(|limits| !limits.is_nothing());
     let spawned = match via {
         SpawnVia::Relay => None,
         SpawnVia::HelperIfThere | SpawnVia::Helper => {
@@ -110,6 +112,7 @@ fn prepare(
                 folder: None,
                 environment: &environment,
                 confinement: confinement.as_ref(),
+                limits: limits.map(|limits| (pending.handle.number(), limits)),
             };
             let gate = Gate::spawn(&master, &program).trying("start the command")?;
             let slave = master.slave_path().ok();
@@ -126,7 +129,9 @@ fn prepare(
     child::raise_open_files().trying("raise the limit of open files")?;
     SessionSpec::write_running(&pending, gate.child(), slave.as_deref())
         .trying("write the session's files")?;
+    let cgroup = limits.and_then(|_| Cgroup::of(gate.child()));
     let start = RelayStart {
+        cgroup,
         pending,
         sessions: sessions.to_owned(),
         events,
@@ -170,7 +175,7 @@ fn spawn_through_helper(
     sessions: &Path,
     (umask, size): (u32, Size),
     command: &[u8],
-    (confinement, hidden): (Option<&Confinement>, &HiddenVariables),
+    (confinement, hidden, limits): (Option<&Confinement>, &HiddenVariables, &ResourceLimits),
     via: SpawnVia,
 ) -> Result<Option<SpawnedChild>> {
     let mut environment = changed_environment(&pending.folder).trying("read the session's files")?;
@@ -196,6 +201,7 @@ fn spawn_through_helper(
         environment: &environment,
         confinement,
         hidden,
+        limits,
     };
     let state_dir = sessions.parent().ok_or_else(cli::by_hand)?;
     match ask_helper(state_dir, &spawn_request) {

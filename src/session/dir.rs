@@ -192,6 +192,7 @@ impl SessionDir {
         match self.ended_by() {
             Some(EndedBy::Timeout) => after("--timeout", settings.timeout),
             Some(EndedBy::IdleTimeout) => after("--idle-timeout", settings.idle_timeout),
+            Some(EndedBy::Memory) => "; it reached its --memory".to_owned(),
             Some(EndedBy::Owner) => "; its --owner has ended".to_owned(),
             Some(EndedBy::Kill) => "; a kill ended it".to_owned(),
             None if !self.folder.has(META) => "; it has been removed, as by a kill".to_owned(),

@@ -23,17 +23,20 @@ pub(crate) enum EndedBy {
     Kill,
     Timeout,
     IdleTimeout,
+    /// The kernel, because it reached its limit of memory.
+    Memory,
     Owner,
     /// Nobody saw it.
     Unknown,
 }
 
 impl EndedBy {
-    const WORDS: [(EndedBy, &'static str); 6] = [
+    const WORDS: [(EndedBy, &'static str); 7] = [
         (EndedBy::Itself, "self"),
         (EndedBy::Kill, "kill"),
         (EndedBy::Timeout, "timeout"),
         (EndedBy::IdleTimeout, "idle_timeout"),
+        (EndedBy::Memory, "memory"),
         (EndedBy::Owner, "owner"),
         (EndedBy::Unknown, "unknown"),
     ];

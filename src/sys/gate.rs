@@ -15,7 +15,12 @@ use std::{
     path::Path,
 };
 
-use crate::sys::{child, confinement::Confinement, pty::Master};
+use crate::sys::{
+    cgroup::{Cgroup, ResourceLimits},
+    child,
+    confinement::Confinement,
+    pty::Master,
+};
 
 /// Variables to set in a child's environment, or (`None`) to remove.
 pub(crate) type Environment = Vec<(OsString, Option<OsString>)>;
@@ -93,6 +98,8 @@ pub(crate) struct Program<'a> {
     pub(crate) environment: &'a Environment,
     /// `None`: it may do all that we may.
     pub(crate) confinement: Option<&'a Confinement>,
+    /// What it may use, and the number of its session; `None`: all that there is.
+    pub(crate) limits: Option<(u32, &'a ResourceLimits)>,
 }
 
 pub(crate) struct Gate {
@@ -124,7 +131,15 @@ impl Gate {
             command.current_dir(folder);
         }
         child::change_environment(&mut command, program.environment);
-        Ok(Gate { child: command.spawn()?.id(), word: File::from(OwnedFd::from(word)) })
+        let gate = Gate { child: command.spawn()?.id(), word: File::from(OwnedFd::from(word)) };
+        if let Some((session, limits)) = program.limits {
+            // Before it does anything. Where that fails, it ends with the gate.
+            Cgroup::make(session, limits, gate.child).map_err(|error| {
+                let names: Vec<String> = limits.set().map(|(name, _)| format!("--{name}")).collect();
+                io::Error::other(format!("no cgroup of its own for {}: {error}", names.join(", ")))
+            })?;
+        }
+        Ok(gate)
     }
 
     /// The gate of a child that another process started.

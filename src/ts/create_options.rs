@@ -23,6 +23,7 @@ use crate::{
         self, EndedBy, Handle, Name, SessionDir, SessionSpec, Settings, StateDir, Target, client::RelayClient,
     },
     sys::{
+        cgroup::ResourceLimits,
         confinement, files,
         gate::{Environment, HiddenVariables},
         host::Host,
@@ -194,6 +195,11 @@ fn jail(call: &CommandLine, folder: &StartFolder) -> Result<JailOptions> {
             clear: has("clear-env"),
             globs: [profile.values("hide-env", cli::some)?, call.values("hide-env", cli::some)?].concat(),
         },
+        limits: ResourceLimits {
+            memory: smallest([call.values("memory", memory)?, profile.values("memory", memory)?]),
+            tasks: smallest([call.values("tasks", some_number)?, profile.values("tasks", some_number)?]),
+            cpu: smallest([call.values("cpu", some_number)?, profile.values("cpu", some_number)?]),
+        },
         profile: name.map(|name| name.as_str().as_bytes().to_vec()),
         ..JailOptions::default()
     };
@@ -216,6 +222,28 @@ fn jail(call: &CommandLine, folder: &StartFolder) -> Result<JailOptions> {
         }
     }
     Ok(jail)
+}
+
+/// The last one that is given, and no more than a profile allows.
+fn smallest([given, allowed]: [Vec<u64>; 2]) -> Option<u64> {
+    given.last().into_iter().chain(allowed.last()).min().copied()
+}
+
+/// No program starts in less.
+const LEAST_MEMORY: u64 = 1024 * 1024;
+
+fn memory(option: &str, value: &OsStr) -> Result<u64> {
+    match cli::size(option, value)? {
+        size @ LEAST_MEMORY.. => Ok(size),
+        _ => Err(cli::bad_value(option, value, "is less than 1M")),
+    }
+}
+
+fn some_number(option: &str, value: &OsStr) -> Result<u64> {
+    match cli::number(option, value)? {
+        number @ 1..=1_000_000 => Ok(number),
+        _ => Err(cli::bad_value(option, value, "is not a number from 1 to 1000000")),
+    }
 }
 
 fn port(option: &str, value: &OsStr) -> Result<u16> {

@@ -16,18 +16,22 @@ use crate::{
 };
 
 /// What a program needs that works on a project.
-const AGENT: &[u8] = b"--write-root=.\n--read-root=none\n--no-network\n--clear-env\n";
+const AGENT: &[u8] = b"--write-root=.\n--read-root=none\n--no-network\n--clear-env\n\
+    --memory=4G\n--tasks=500\n";
 
 const LONGEST: u64 = 64 * 1024;
 
 /// The options that a profile may have, and whether each takes a value.
-const OPTIONS: [(&str, bool); 6] = [
+const OPTIONS: [(&str, bool); 9] = [
     ("write-root", true),
     ("read-root", true),
     ("no-network", false),
     ("connect", true),
     ("clear-env", false),
     ("hide-env", true),
+    ("memory", true),
+    ("tasks", true),
+    ("cpu", true),
 ];
 
 #[derive(Default)]

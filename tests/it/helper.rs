@@ -590,7 +590,7 @@ fn doctor_tells_what_is_bad_and_how_to_mend_it() {
     let ran = within(&mut scratch.ts(&["doctor", "--json"]));
     let helper = ran.out.lines().find(|line| line.contains("\"check\":\"helper\"")).unwrap();
     assert!(helper.contains("\"ok\":true") && helper.contains("\"fix\":null"), "{ran:?}");
-    assert_eq!(ran.out.lines().count(), 7, "{ran:?}");
+    assert_eq!(ran.out.lines().count(), 9, "{ran:?}");
 }
 
 #[test]

@@ -66,6 +66,50 @@ fn landlock() -> i32 {
     run(Command::new(PYTHON).args(["-c", ask])).code(0).out().trim().parse().unwrap()
 }
 
+/// Is a cgroup of version 2 within reach, with what limits memory?
+fn can_limit() -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let at = mounts.lines().find_map(|line| line.split_once(" - cgroup2 ")?.0.split(' ').nth(4));
+    let ours = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let ours = ours.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned);
+    let folder = at.zip(ours).map(|(at, ours)| format!("{at}{ours}/cgroup.controllers"));
+    let controllers = folder.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+    controllers.contains("memory") && controllers.contains("pids")
+}
+
+#[test]
+fn limits_hold_or_are_refused() {
+    let places = Places::new();
+    let scratch = &places.scratch;
+    for (bad, why) in
+        [("--memory=1", "1M"), ("--tasks=0", "--tasks"), ("--cpu=x", "--cpu"), ("--cpu=0", "--cpu")]
+    {
+        scratch.ts(&["create", bad, "true"]).code(4).complains(why);
+    }
+    let _helper = start(scratch.command(binary()).arg("ts-helper"));
+    eventually("the helper", || scratch.state().join("helper.sock").exists());
+    for way in ["--no-helper", "--require-helper"] {
+        let create =
+            |options: &[&str], command| scratch.ts(&[&["create", way], options, &[command]].concat());
+        if !can_limit() {
+            create(&["--memory=64M", "--cpu=50"], "true")
+                .code(1)
+                .stdout("")
+                .complains("for --memory, --cpu: ");
+            assert_eq!(scratch.ts(&["list"]).out(), "");
+            continue;
+        }
+        let hog =
+            create(&["--memory=64M"], "/usr/bin/python3 -c 'bytearray(1 << 28)'; sleep 100").code(0).out();
+        scratch.ts(&["wait", hog.trim_end(), "--exit"]).code(0);
+        assert_eq!(scratch.ts(&["status", "--json", hog.trim_end()]).field("ended_by"), "\"memory\"");
+        let bomb = create(&["--tasks=20"], "bash").code(0).out();
+        let many = "for i in {1..40}; do sleep 5 & done 2>&1 | grep -c 'Resource temporarily'";
+        scratch.ts(&["run", bomb.trim_end(), many]);
+        scratch.ts(&["kill", bomb.trim_end()]).code(0);
+    }
+}
+
 #[test]
 fn a_session_reads_only_its_roots_and_the_system() {
     let places = Places::new();
@@ -252,7 +296,7 @@ fn a_confinement_is_told_and_kept_by_restart() {
     let inside = places.inside.display();
     let told = format!(
         "\"confinement\":{{\"write_roots\":[\"{inside}\"],\"read_roots\":[\"{inside}\"],\"no_network\":true,\"connect\":[],\
-         \"clear_env\":true,\"hide_env\":[\"A*\"],\"profile\":null}}"
+         \"clear_env\":true,\"hide_env\":[\"A*\"],\"memory\":null,\"tasks\":null,\"cpu\":null,\"profile\":null}}"
     );
     let is_told = |handle: &str| scratch.ts(&["status", "--json", handle]).out().contains(&told);
     assert!(is_told(&first));
@@ -371,10 +415,20 @@ fn a_profile_stands_for_its_options() {
     let inside = places.inside.display().to_string();
     let cwd = format!("--cwd={inside}");
     let told = |handle: &str| scratch.ts(&["status", "--json", handle]).code(0).out();
+    if !can_limit() {
+        // What cannot be limited is refused; a file goes before what is built in.
+        scratch
+            .ts(&["create", "--no-helper", "--profile=agent", &cwd, "bash"])
+            .code(1)
+            .complains("--memory, --tasks");
+        scratch.bash("umask 077; mkdir -p $NBS_TS_HOME/profiles");
+        let agent = "write-root=.\nread-root=none\nno-network\nclear-env\n";
+        fs::write(scratch.state().join("profiles/agent"), agent).unwrap();
+    }
     if let Some(agent) = places.create(&["--no-helper", "--profile=agent", &cwd], "bash") {
         let confinement = format!(
             "\"confinement\":{{\"write_roots\":[\"{inside}\"],\"read_roots\":[],\"no_network\":true,\"connect\":[],\
-             \"clear_env\":true,\"hide_env\":[],\"profile\":\"agent\"}}"
+             \"clear_env\":true,\"hide_env\":[],\"memory\":"
         );
         assert!(told(&agent).contains(&confinement), "{}", told(&agent));
         places.run(&agent, "cat file && echo x > new && rm new").code(0).stdout("mine");
@@ -386,13 +440,13 @@ fn a_profile_stands_for_its_options() {
             .complains("state directory");
     }
     scratch.bash(
-        "umask 077; mkdir $NBS_TS_HOME/profiles; cd $NBS_TS_HOME/profiles; printf 'hide-env=A\\nname=x\\n' > bad
+        "umask 077; mkdir -p $NBS_TS_HOME/profiles; cd $NBS_TS_HOME/profiles; printf 'hide-env=A\\nname=x\\n' > bad
          printf '# A profile.\\nhide-env=SECRET*\\n--hide-env=TOKEN\\n' > mine",
     );
     let create = "SECRET_A=1 TOKEN=2 KEY=3 nbs-ts create --no-helper --hide-env=KEY --env=TOKEN=given bash";
     let handle = scratch.bash(&format!("NBS_TS_PROFILE=mine {create}")).code(0).out().trim_end().to_owned();
     scratch.ts(&["run", &handle, "echo $SECRET_A-$TOKEN-$KEY"]).code(0).stdout("-given-\n");
-    assert!(told(&handle).contains("\"hide_env\":[\"SECRET*\",\"TOKEN\",\"KEY\"],\"profile\":\"mine\""));
+    assert!(told(&handle).contains("\"hide_env\":[\"SECRET*\",\"TOKEN\",\"KEY\"],\"memory\":null,\"tasks\":null,\"cpu\":null,\"profile\":\"mine\""));
     for (name, code, why) in
         [("bad", 1, "line 2"), ("none", 1, "profiles/none"), ("a/b", 4, "--profile"), ("..", 1, "'..'")]
     {

@@ -122,7 +122,8 @@ class Exit:
     signal: Optional[str]
     """The name of the signal that killed its program."""
     ended_by: Optional[str]
-    """`self`, `kill`, `timeout`, `idle_timeout`, `owner`, `unknown`; `None` if it is alive."""
+    """`self`, `kill`, `timeout`, `idle_timeout`, `memory`, `owner`, `unknown`;
+    `None` if it is alive."""
     timed_out: bool
 
 

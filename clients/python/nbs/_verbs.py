@@ -191,6 +191,9 @@ class Options(TypedDict, total=False):
     connect: Optional[Union[int, Sequence[int]]]
     clear_env: bool
     hide_env: Optional[Texts]
+    memory: Optional[Amount]
+    tasks: Optional[int]
+    cpu: Optional[int]
     profile: Optional[str]
     no_helper: bool
     require_helper: bool

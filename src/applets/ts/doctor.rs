@@ -28,7 +28,7 @@ use crate::{
     relay,
     session::{CheckReport, Fault, StateDir, TRIAL},
     sys::{
-        confinement,
+        cgroup, confinement,
         pty::{Master, Size},
         socket,
         watch::Watch,
@@ -55,6 +55,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         Finding { check: "terminals", needed: true, found: terminals() },
         Finding { check: "inotify", needed: true, found: inotify() },
         Finding { check: "confinement", needed: false, found: confinement() },
+        Finding { check: "limits", needed: false, found: limits() },
     ];
     findings.extend(sessions());
     for finding in &findings {
@@ -209,6 +210,15 @@ fn confinement() -> CheckResult {
             "boot a newer kernel with CONFIG_SECURITY_LANDLOCK and CONFIG_SECCOMP_FILTER, and 'landlock' in lsm=".to_owned(),
         )),
     }
+}
+
+/// Whether the memory, the tasks and the processor time of sessions can be limited.
+fn limits() -> CheckResult {
+    let names = "--memory, --tasks, --cpu";
+    cgroup::check().map(|()| names.to_owned()).map_err(|error| {
+        let fix = "mount cgroups of version 2, and start nbs where they are delegated (a systemd user unit)";
+        (format!("not {names}: {error}"), fix.to_owned())
+    })
 }
 
 /// Watches are what `events --follow` and the monitor of workers need; the numbers

@@ -37,6 +37,9 @@
 //!                     what --env sets, and what nbs sets
 //!   --hide-env=GLOB   remove the variables with such names, except those of
 //!                     --env (repeatable)
+//!   --memory=SIZE     end it when its processes together use more than SIZE
+//!   --tasks=N         limit its processes and threads together
+//!   --cpu=PERCENT     limit its processor time; 100 is one processor
 //!   --profile=NAME    add the options in the file NAME of 'profiles' in the state
 //!                     directory, or of the built-in 'agent' ('nbs help limits');
 //!                     without this: $NBS_TS_PROFILE

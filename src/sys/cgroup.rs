@@ -1,0 +1,254 @@
+//! A cgroup (version 2) of a session's own, by which the kernel limits all its processes together
+//! (cgroups(7)).
+//!
+//! A cgroup with processes in it cannot limit others below it, so a session's is made beside ours, or
+//! else below. Whoever makes it needs to be allowed to write there: root, the user's systemd and what
+//! it started, a container whose cgroups are writable.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// What all processes of a session may use together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ResourceLimits {
+    /// Bytes.
+    pub(crate) memory: Option<u64>,
+    /// Processes and threads.
+    pub(crate) tasks: Option<u64>,
+    /// Percent of one processor.
+    pub(crate) cpu: Option<u64>,
+}
+
+impl ResourceLimits {
+    fn each(&self) -> [(&'static str, Option<u64>); 3] {
+        [("memory", self.memory), ("tasks", self.tasks), ("cpu", self.cpu)]
+    }
+
+    /// Those that are set, by their names.
+    pub(crate) fn set(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.each().into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.set().next().is_none()
+    }
+
+    /// Sets the one of that name; `false` if there is none.
+    pub(crate) fn note(&mut self, name: &[u8], value: u64) -> bool {
+        let place = match name {
+            b"memory" => &mut self.memory,
+            b"tasks" => &mut self.tasks,
+            b"cpu" => &mut self.cpu,
+            _ => return false,
+        };
+        *place = Some(value);
+        true
+    }
+
+    /// It as words for another process.
+    pub(crate) fn words(&self) -> impl Iterator<Item = OsString> {
+        self.set().map(|(name, value)| format!("{name}={value}").into())
+    }
+
+    /// `None` if they are not such words.
+    pub(crate) fn of_words(words: &[OsString]) -> Option<ResourceLimits> {
+        let mut limits = ResourceLimits::default();
+        for word in words {
+            let (name, value) = word.to_str()?.split_once('=')?;
+            limits.note(name.as_bytes(), value.parse().ok()?).then_some(())?;
+        }
+        Some(limits)
+    }
+
+    /// The controllers that it takes.
+    fn controllers(&self) -> impl Iterator<Item = &'static str> {
+        self.set().map(|(name, _)| if name == "tasks" { "pids" } else { name })
+    }
+
+    /// The files of a cgroup, and what is to be in them.
+    fn files(&self) -> Vec<(&'static str, String)> {
+        let mut files = Vec::new();
+        for (name, value) in self.set() {
+            match name {
+                // All of a session ends, never one of its processes, which may be its shell.
+                "memory" => {
+                    files.extend([("memory.max", value.to_string()), ("memory.oom.group", "1".into())])
+                }
+                "tasks" => files.push(("pids.max", value.to_string())),
+                _ => files.push(("cpu.max", format!("{} 100000", value * 1_000))),
+            }
+        }
+        files
+    }
+}
+
+/// The cgroup of one session.
+#[derive(Debug)]
+pub(crate) struct Cgroup(PathBuf);
+
+/// Names of sessions' cgroups begin so.
+const PREFIX: &str = "nbs-";
+
+impl Cgroup {
+    /// Makes one for a session, and puts a process of it there.
+    pub(crate) fn make(session: u32, limits: &ResourceLimits, pid: u32) -> io::Result<Cgroup> {
+        let ours = ours()?;
+        let mut why = None;
+        for parent in [ours.0.parent().filter(|parent| parent.starts_with(&ours.1)), Some(&ours.0)] {
+            let made = parent.map(|parent| Cgroup::make_in(parent, session, limits, pid));
+            match made {
+                Some(Ok(cgroup)) => return Ok(cgroup),
+                Some(Err(error)) => why = why.or(Some(error)),
+                None => {}
+            }
+        }
+        Err(why.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+    }
+
+    fn make_in(parent: &Path, session: u32, limits: &ResourceLimits, pid: u32) -> io::Result<Cgroup> {
+        let failed =
+            |error: io::Error| io::Error::new(error.kind(), format!("'{}': {error}", parent.display()));
+        let words = |name: &str| fs::read_to_string(parent.join(name)).map_err(failed);
+        let (there, given) = (words("cgroup.controllers")?, words("cgroup.subtree_control")?);
+        for controller in limits.controllers() {
+            if !there.split_whitespace().any(|word| word == controller) {
+                return Err(failed(io::Error::other(format!(
+                    "the controller '{controller}' is not delegated"
+                ))));
+            }
+            if !given.split_whitespace().any(|word| word == controller) {
+                fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}")).map_err(failed)?;
+            }
+        }
+        let cgroup = Cgroup(parent.join(format!("{PREFIX}{session:08x}")));
+        fs::create_dir(&cgroup.0).map_err(failed)?;
+        let limited = || {
+            for (file, content) in limits.files() {
+                fs::write(cgroup.0.join(file), content)?;
+            }
+            if limits.memory.is_some() {
+                // Without a swap there is no such file.
+                let _ = fs::write(cgroup.0.join("memory.swap.max"), "0");
+            }
+            fs::write(cgroup.0.join("cgroup.procs"), pid.to_string())
+        };
+        limited().map_err(|error| {
+            cgroup.remove();
+            failed(error)
+        })?;
+        Ok(cgroup)
+    }
+
+    /// The one that a process is in, if it is a session's.
+    pub(crate) fn of(pid: u32) -> Option<Cgroup> {
+        let (mount, root) = mount().ok()?;
+        let path = mount.join(path_in(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?, &root)?);
+        path.file_name()?.to_str()?.starts_with(PREFIX).then_some(Cgroup(path))
+    }
+
+    /// Has the kernel ended its processes because they reached their limit of memory?
+    pub(crate) fn ran_out_of_memory(&self) -> bool {
+        let events = fs::read_to_string(self.0.join("memory.events")).unwrap_or_default();
+        events.lines().any(|line| line.strip_prefix("oom_kill ").is_some_and(|count| count != "0"))
+    }
+
+    /// Removes it, if no process is in it.
+    pub(crate) fn remove(&self) {
+        // Nothing depends on it, and root finds it by its name.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Why sessions cannot be limited here, if they cannot.
+pub(crate) fn check() -> io::Result<()> {
+    let (ours, mount) = ours()?;
+    let is_writable =
+        |path: &Path| rustix::fs::access(path.join("cgroup.procs"), rustix::fs::Access::WRITE_OK);
+    match ours.parent().filter(|parent| parent.starts_with(&mount)).map(is_writable) {
+        Some(Ok(())) => Ok(()),
+        _ => Ok(is_writable(&ours)?),
+    }
+}
+
+/// Our cgroup, and where all of them are.
+fn ours() -> io::Result<(PathBuf, PathBuf)> {
+    let (mount, root) = mount()?;
+    let path = path_in(&fs::read_to_string("/proc/self/cgroup")?, &root);
+    let path = path.ok_or_else(|| io::Error::other("our own cgroup is not to be seen here"))?;
+    Ok((mount.join(path), mount))
+}
+
+/// Where the cgroups are, and which one is at their root.
+fn mount() -> io::Result<(PathBuf, String)> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let found = mounts.lines().find_map(|line| {
+        let (fields, rest) = line.split_once(" - ")?;
+        let mut fields = fields.split(' ').skip(3);
+        rest.starts_with("cgroup2 ").then(|| Some((fields.next()?, fields.next()?)))?
+    });
+    let (root, mount) = found.ok_or_else(|| io::Error::other("no cgroups of version 2 are mounted"))?;
+    Ok((mount.into(), root.to_owned()))
+}
+
+/// The path of a process's cgroup below that root, by its file in /proc.
+fn path_in(cgroup: &str, root: &str) -> Option<PathBuf> {
+    let path = cgroup.lines().find_map(|line| line.strip_prefix("0::"))?;
+    Some(Path::new(path).strip_prefix(root).ok()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_back_from_their_words() {
+        let all = ResourceLimits { memory: Some(1 << 32), tasks: Some(500), cpu: Some(150) };
+        let words: Vec<OsString> = all.words().collect();
+        assert_eq!(ResourceLimits::of_words(&words), Some(all.clone()));
+        assert_eq!(ResourceLimits::of_words(&["disk=1".into()]), None);
+        assert_eq!(ResourceLimits::of_words(&["tasks=x".into()]), None);
+        let files = [
+            ("memory.max", "4294967296".to_owned()),
+            ("memory.oom.group", "1".to_owned()),
+            ("pids.max", "500".to_owned()),
+            ("cpu.max", "150000 100000".to_owned()),
+        ];
+        assert_eq!(all.files(), files);
+    }
+
+    #[test]
+    fn a_cgroup_is_made_where_its_controllers_are() {
+        let parent = std::env::temp_dir().join(format!("nbs-cgroup-{}", std::process::id()));
+        fs::create_dir(&parent).unwrap();
+        fs::write(parent.join("cgroup.controllers"), "cpu pids\n").unwrap();
+        fs::write(parent.join("cgroup.subtree_control"), "\n").unwrap();
+        let tasks = ResourceLimits { tasks: Some(7), ..ResourceLimits::default() };
+        let cgroup = Cgroup::make_in(&parent, 0xabc, &tasks, 4).unwrap();
+        let read = |path: &Path| fs::read_to_string(path).unwrap();
+        assert_eq!(read(&parent.join("cgroup.subtree_control")), "+pids");
+        assert_eq!(cgroup.0, parent.join("nbs-00000abc"));
+        assert_eq!(
+            (read(&cgroup.0.join("pids.max")), read(&cgroup.0.join("cgroup.procs"))),
+            ("7".into(), "4".into())
+        );
+        assert!(!cgroup.ran_out_of_memory());
+        fs::write(cgroup.0.join("memory.events"), "low 0\nmax 9\noom 2\noom_kill 3\n").unwrap();
+        assert!(cgroup.ran_out_of_memory());
+        let memory = ResourceLimits { memory: Some(7), ..ResourceLimits::default() };
+        let why = Cgroup::make_in(&parent, 0xabd, &memory, 4).unwrap_err().to_string();
+        assert!(why.contains("'memory' is not delegated"), "{why}");
+        fs::remove_dir_all(&parent).unwrap();
+    }
+
+    #[test]
+    fn the_path_of_a_cgroup_is_below_what_is_mounted() {
+        let cgroup = "9:name=systemd:/\n0::/user.slice/a.scope\n";
+        assert_eq!(path_in(cgroup, "/"), Some("user.slice/a.scope".into()));
+        assert_eq!(path_in(cgroup, "/user.slice"), Some("a.scope".into()));
+        assert_eq!(path_in(cgroup, "/other"), None);
+        assert_eq!(path_in("1:cpu:/\n", "/"), None);
+    }
+}
