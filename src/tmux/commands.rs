@@ -1,0 +1,424 @@
+//! A call as `tmux`: its options, and one command after the other.
+
+mod looking;
+mod making;
+mod placing;
+mod setting;
+mod typing;
+mod waiting;
+
+use std::{
+    env,
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    cli::{self, Args},
+    outcome::{Failure, Result},
+    tmux::{
+        format::{Format, Seen, VERSION, name_of_window},
+        panes,
+        state::{Space, State},
+        target::{Finder, Kind, Target},
+        words::{self, Call},
+    },
+};
+
+const USAGE: &str = "usage: tmux [-2CDlNuvV] [-c shell-command] [-f file] [-L socket-name]\n            \
+                     [-S socket-path] [-T features] [command [flags]]";
+
+/// More than files that read each other need.
+const DEEPEST: u32 = 50;
+
+/// What is the same for all commands of a call.
+struct Caller {
+    space: Space,
+    umask: u32,
+    /// The pane that the call comes from.
+    own: Option<u32>,
+    cwd: String,
+    /// Read before the first session is made.
+    files: Vec<String>,
+}
+
+/// The state while a command is executed.
+struct Turn {
+    state: State,
+    seen: Seen,
+    // `None`: it is only looked at.
+    lock: Option<File>,
+    depth: u32,
+}
+
+/// Executes the words of a call.
+pub(crate) fn run(args: &mut Args) -> Result<()> {
+    let umask = args.umask;
+    let words = args.words()?.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let (mut name, mut path, mut files, words) = (None, None, Vec::new(), options(words)?);
+    let (given, words) = words;
+    for (flag, value) in given {
+        match flag {
+            'V' => return cli::print(format!("tmux {VERSION}\n")),
+            'C' => return Err(Failure::failed("control mode is not there".into())),
+            'L' => name = Some(value),
+            'S' => path = Some(value),
+            'f' => files.push(value),
+            'c' => return waiting::shell(&value, umask),
+            _ => {}
+        }
+    }
+    let variable = env::var("TMUX").ok().filter(|value| !value.is_empty());
+    let ours = variable.and_then(|value| Space::of_variable(&value));
+    let is_given = name.is_some() || path.is_some();
+    let space = match (path, name, &ours) {
+        (Some(path), _, _) => Space::at(Path::new(&path))?,
+        (None, Some(name), _) => Space::named(&name)?,
+        (None, None, Some(_)) => Space::of_variable(&env::var("TMUX").unwrap_or_default())
+            .ok_or_else(|| Failure::failed("no such name space".into()))?,
+        (None, None, None) => Space::named("default")?,
+    };
+    let is_own = ours.is_some_and(|ours| !is_given || ours.folder == space.folder);
+    let pane = env::var("TMUX_PANE").ok().filter(|_| is_own);
+    let own = pane.and_then(|pane| pane.strip_prefix('%')?.parse().ok());
+    let cwd = env::var("PWD").ok().map(PathBuf::from).filter(|path| is_here(path));
+    let cwd = cwd.or_else(|| env::current_dir().ok()).unwrap_or_else(|| "/".into());
+    let caller = Caller { space, umask, own, cwd: cwd.display().to_string(), files };
+    let words = if words.is_empty() { vec!["new-session".to_owned()] } else { words };
+    let commands = words::split(words);
+    // A word that is no command ends the call before anything is done.
+    for command in &commands {
+        parse(None, command)?;
+    }
+    for command in commands {
+        caller.execute(&command)?;
+    }
+    Ok(())
+}
+
+/// Is that path our directory? It may have links in it, which the user knows it by.
+fn is_here(path: &Path) -> bool {
+    path.is_absolute() && path.canonicalize().ok() == env::current_dir().ok()
+}
+
+type Given = Vec<(char, String)>;
+
+/// The options before the commands, and the rest.
+fn options(words: Vec<String>) -> Result<(Given, Vec<String>)> {
+    let mut words = words.into_iter().peekable();
+    let mut given = Vec::new();
+    while let Some(word) = words.next_if(|word| word.starts_with('-') && word != "-") {
+        if word == "--" {
+            break;
+        }
+        let mut letters = word[1..].chars();
+        while let Some(letter) = letters.next() {
+            let value = match letter {
+                '2' | 'C' | 'D' | 'l' | 'N' | 'u' | 'v' | 'V' => String::new(),
+                'c' | 'f' | 'L' | 'S' | 'T' => {
+                    let rest = std::mem::replace(&mut letters, "".chars()).as_str().to_owned();
+                    let value = if rest.is_empty() { words.next() } else { Some(rest) };
+                    let missing =
+                        || Failure::failed(format!("option requires an argument -- {letter}\n{USAGE}"));
+                    value.ok_or_else(missing)?
+                }
+                _ => return Err(Failure::failed(format!("unknown option -- {letter}\n{USAGE}"))),
+            };
+            given.push((letter, value));
+        }
+    }
+    Ok((given, words.collect()))
+}
+
+/// Reads a command; `state` has further names for some.
+fn parse(state: Option<&State>, words: &[String]) -> Result<Call> {
+    let (name, rest) = words.split_first().ok_or_else(|| Failure::failed("no command".into()))?;
+    let set = state.into_iter().flat_map(|state| &state.options);
+    let set = set
+        .filter(|setting| setting.name.starts_with("command-alias["))
+        .filter_map(|setting| setting.value.clone());
+    let usual = ["split-pane=split-window", "splitp=split-window"].map(String::from);
+    for alias in set.chain(usual) {
+        if let Some((known, meaning)) = alias.split_once('=')
+            && known == name
+        {
+            let mut words: Vec<String> =
+                words::parse(meaning)?.into_iter().flat_map(|(_, words)| words).collect();
+            words.extend_from_slice(rest);
+            let (name, rest) = words.split_first().ok_or_else(|| Failure::failed("no command".into()))?;
+            return words::find(name)?.parse(rest);
+        }
+    }
+    words::find(name)?.parse(rest)
+}
+
+/// How a command uses the state.
+enum Use {
+    Looks,
+    Changes,
+    /// The same, and begins with none.
+    Starts,
+    /// It takes what it needs itself.
+    Own,
+}
+
+fn use_of(call: &Call) -> Use {
+    match call.command.name {
+        "new-session" => Use::Starts,
+        "list-commands" | "wait-for" | "run-shell" | "if-shell" | "source-file" | "attach-session"
+        | "start-server" | "detach-client" => Use::Own,
+        "capture-pane" if !call.has('p') => Use::Changes,
+        "send-keys" | "send-prefix" | "has-session" | "display-message" | "capture-pane" | "save-buffer" => {
+            Use::Looks
+        }
+        name if name.starts_with("list-") || name.starts_with("show-") => Use::Looks,
+        _ => Use::Changes,
+    }
+}
+
+impl Caller {
+    /// Executes one command.
+    fn execute(&self, words: &[String]) -> Result<()> {
+        let state = self.space.load()?;
+        let call = parse(state.as_ref(), words)?;
+        drop(state);
+        match use_of(&call) {
+            Use::Own => return self.by_itself(&call),
+            Use::Starts => self.space.make()?,
+            _ => {}
+        }
+        let changes = !matches!(use_of(&call), Use::Looks);
+        let mut turn = self.begin(changes, matches!(use_of(&call), Use::Starts))?;
+        let done = self.in_turn(&mut turn, &call);
+        let told = self.finish(turn);
+        let target = done?;
+        told?;
+        // What it shows takes as long as it lasts.
+        match target {
+            Some(session) => waiting::attach(self, session, call.has('r')),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the state as it is now.
+    fn begin(&self, changes: bool, starts: bool) -> Result<Turn> {
+        let lock = if changes && self.space.folder.is_dir() { Some(self.space.lock()?) } else { None };
+        let mut state = self.space.load()?;
+        if let Some(state) = &mut state {
+            state.reap();
+        }
+        let keeps = |state: &State| {
+            !state.sessions.is_empty()
+                || state
+                    .setting("s", "exit-empty")
+                    .is_some_and(|setting| setting.value.as_deref() == Some("off"))
+        };
+        let was_there = state.is_some();
+        let state = state.filter(keeps);
+        if was_there && state.is_none() && lock.is_some() {
+            self.space.store(None)?;
+        }
+        let mut turn = match state {
+            Some(state) => return Ok(Turn { state, seen: Seen::default(), lock, depth: 0 }),
+            None if starts => Turn { state: State::default(), seen: Seen::default(), lock, depth: 0 },
+            None => return Err(self.space.not_running()),
+        };
+        turn.state.main.started = panes::now();
+        turn.state.main.pid = std::process::id();
+        for file in &self.files {
+            // A fault in it keeps nobody from working, as in tmux.
+            let _ = waiting::source(self, &mut turn, Path::new(file), true);
+        }
+        Ok(turn)
+    }
+
+    /// Writes the state down, and ends what is to end.
+    fn finish(&self, mut turn: Turn) -> Result<()> {
+        if turn.lock.is_none() {
+            return Ok(());
+        }
+        turn.state.settle(&self.space);
+        let doomed: Vec<String> = turn.state.doomed.iter().map(|doomed| doomed.name.clone()).collect();
+        let is_empty = turn.state.sessions.is_empty()
+            && turn.state.option_in(&["s".to_owned()], "exit-empty").as_deref() != Some("off");
+        self.space.store((!is_empty).then_some(&turn.state))?;
+        if is_empty {
+            waiting::give_up(self, &turn.state);
+            self.clear_files()?;
+        }
+        if doomed.is_empty() {
+            return Ok(());
+        }
+        drop(turn.lock.take());
+        let ended: Vec<Result<()>> = doomed.iter().map(|handle| panes::end(handle)).collect();
+        if !is_empty {
+            let _lock = self.space.lock()?;
+            if let Some(mut state) = self.space.load()? {
+                state.doomed.retain(|left| !doomed.contains(&left.name));
+                self.space.store(Some(&state))?;
+            }
+        }
+        Failure::all(ended.into_iter().filter_map(Result::err).collect())
+    }
+
+    /// Removes the files of buffers and channels.
+    fn clear_files(&self) -> Result<()> {
+        self.space.within(|folder| {
+            for name in folder.names()? {
+                if name.to_string_lossy().starts_with(['b', 'w']) {
+                    folder.remove_file(&name)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Executes a command on a state that has been read; gives the session to show then, if any.
+    fn in_turn(&self, turn: &mut Turn, call: &Call) -> Result<Option<u32>> {
+        if turn.depth > DEEPEST {
+            return Err(Failure::failed("too many nested commands".into()));
+        }
+        let name = call.command.name;
+        let shown = match name {
+            "new-session" => making::new_session(self, turn, call)?,
+            _ => {
+                self.dispatch(turn, call)?;
+                None
+            }
+        };
+        if turn.lock.is_some() {
+            self.hooks(turn, &format!("after-{name}"))?;
+        }
+        Ok(shown)
+    }
+
+    /// Executes what is set for a hook.
+    fn hooks(&self, turn: &mut Turn, name: &str) -> Result<()> {
+        let start = format!("{name}[");
+        let set = turn.state.options.iter().filter(|setting| setting.name.starts_with(&start));
+        let commands: Vec<String> = set.filter_map(|setting| setting.value.clone()).collect();
+        turn.depth += 1;
+        for command in commands {
+            for (_, words) in words::parse(&command)? {
+                self.nested(turn, &words)?;
+            }
+        }
+        turn.depth -= 1;
+        Ok(())
+    }
+
+    /// Executes a command inside another one.
+    fn nested(&self, turn: &mut Turn, words: &[String]) -> Result<()> {
+        let call = parse(Some(&turn.state), words)?;
+        match (call.command.name, call.operand(0)) {
+            ("source-file", Some(_)) => {
+                for file in &call.operands {
+                    waiting::source(self, turn, Path::new(file), call.has('q'))?;
+                }
+                Ok(())
+            }
+            ("if-shell", Some(condition)) => {
+                let holds = waiting::condition(self, turn, &call, condition)?;
+                match call.operand(if holds { 1 } else { 2 }) {
+                    Some(command) => {
+                        for (_, words) in words::parse(command)? {
+                            self.nested(turn, &words)?;
+                        }
+                        Ok(())
+                    }
+                    None => Ok(()),
+                }
+            }
+            ("run-shell", Some(command)) => waiting::run_shell(self, turn, &call, command),
+            _ => match use_of(&call) {
+                Use::Own => Ok(()),
+                _ => self.in_turn(turn, &call).map(drop),
+            },
+        }
+    }
+
+    fn by_itself(&self, call: &Call) -> Result<()> {
+        match call.command.name {
+            "list-commands" => looking::list_commands(call),
+            "start-server" => Ok(()),
+            "wait-for" => waiting::wait_for(self, call),
+            "attach-session" => waiting::attach_session(self, call),
+            "detach-client" => waiting::detach(self, call),
+            "source-file" => {
+                let mut turn = self.begin(true, false)?;
+                let mut failures = Vec::new();
+                for file in &call.operands {
+                    failures.extend(waiting::source(self, &mut turn, Path::new(file), call.has('q')).err());
+                }
+                failures.extend(self.finish(turn).err());
+                Failure::all(failures)
+            }
+            _ => waiting::shell_command(self, call),
+        }
+    }
+
+    fn dispatch(&self, turn: &mut Turn, call: &Call) -> Result<()> {
+        match call.command.name {
+            "new-window" => making::new_window(self, turn, call),
+            "split-window" => making::split_window(self, turn, call),
+            "respawn-pane" | "respawn-window" => making::respawn(self, turn, call),
+
+            "kill-server" => placing::kill_server(turn),
+            "kill-session" => placing::kill_session(self, turn, call),
+            "kill-window" | "unlink-window" => placing::kill_window(self, turn, call),
+            "kill-pane" => placing::kill_pane(self, turn, call),
+            "rename-session" => placing::rename_session(self, turn, call),
+            "rename-window" => placing::rename_window(self, turn, call),
+            "select-window" | "next-window" | "previous-window" | "last-window" => {
+                placing::select_window(self, turn, call)
+            }
+            "select-pane" | "last-pane" => placing::select_pane(self, turn, call),
+            "select-layout" | "next-layout" | "previous-layout" => placing::select_layout(self, turn, call),
+            "resize-pane" => placing::resize_pane(self, turn, call),
+            "resize-window" => placing::resize_window(self, turn, call),
+            "move-window" | "link-window" => placing::move_window(self, turn, call),
+            "swap-window" => placing::swap_window(self, turn, call),
+            "swap-pane" => placing::swap_pane(self, turn, call),
+            "join-pane" | "move-pane" => placing::join_pane(self, turn, call),
+            "break-pane" => placing::break_pane(self, turn, call),
+            "rotate-window" => placing::rotate_window(self, turn, call),
+
+            "has-session" => self.find(turn, call.value('t'), Kind::Session).map(drop),
+            "list-sessions" | "list-windows" | "list-panes" => looking::list(self, turn, call),
+            "list-clients" => looking::list_clients(self, turn, call),
+            "display-message" => looking::display_message(self, turn, call),
+            "capture-pane" => looking::capture_pane(self, turn, call),
+            "clear-history" => looking::clear_history(self, turn, call),
+
+            "send-keys" => typing::send_keys(self, turn, call),
+            "send-prefix" => typing::send_prefix(self, turn, call),
+            "pipe-pane" => typing::pipe_pane(self, turn, call),
+            "list-buffers" => typing::list_buffers(self, turn, call),
+            "set-buffer" | "load-buffer" => typing::set_buffer(self, turn, call),
+            "show-buffer" | "save-buffer" => typing::show_buffer(self, turn, call),
+            "delete-buffer" => typing::delete_buffer(self, turn, call),
+            "paste-buffer" => typing::paste_buffer(self, turn, call),
+
+            "set-option" | "set-window-option" | "set-hook" => setting::set(self, turn, call),
+            "show-options" | "show-window-options" | "show-hooks" => setting::show(self, turn, call),
+            "set-environment" => setting::set_environment(self, turn, call),
+            "show-environment" => setting::show_environment(self, turn, call),
+            other => Err(Failure::failed(format!("unknown command: {other}"))),
+        }
+    }
+
+    /// Finds what a word names.
+    fn find(&self, turn: &Turn, word: Option<&str>, kind: Kind) -> Result<Target> {
+        let name = |window| name_of_window(&turn.state, &turn.seen, window);
+        Finder { state: &turn.state, own: self.own, name: &name }.find(word, kind)
+    }
+
+    /// What is meant where nothing is said, if anything is there.
+    fn current(&self, turn: &Turn) -> Option<Target> {
+        self.find(turn, None, Kind::Pane).ok()
+    }
+
+    fn format<'a>(&'a self, turn: &'a Turn, target: Option<Target>) -> Format<'a> {
+        Format { state: &turn.state, space: &self.space, seen: &turn.seen, target, own: Vec::new(), depth: 0 }
+    }
+}
