@@ -3,6 +3,7 @@
 mod connection;
 mod copies;
 mod exec;
+mod forwards;
 mod several;
 mod workers;
 
