@@ -260,3 +260,79 @@ fn history_cannot_be_written_by_a_confined_session() {
     assert_eq!(commands(&scratch, &[&handle]).len(), 4);
     assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
 }
+
+#[test]
+fn history_is_exported_as_spans_and_as_a_script() {
+    let scratch = Scratch::new();
+    let trace = ["--env=TRACEPARENT=00-0123456789abcdef0123456789abcdef-fedcba9876543210-01", "--record"];
+    let handle = scratch.create_with(&trace, "bash");
+    let file = scratch.path.join("out");
+    for (command, code) in [("cd /usr", 0), ("false", 1)] {
+        scratch.ts(&["run", &handle, command]).code(code);
+    }
+    scratch.ts(&["send", &handle, "sh"]).code(0);
+    scratch.ts(&["integrate", &handle]).code(0);
+    scratch.ts(&["run", &handle, "/usr/bin/printf inner"]).code(0);
+    scratch.ts(&["send", &handle, "exit"]).code(0);
+    scratch.ts(&["wait", &handle, "--complete"]).code(0);
+    scratch
+        .ts(&["run", &handle, &format!("for i in 1 2; do\necho $i $PWD\ndone >{}", file.display())])
+        .code(0);
+    let otel = scratch.ts(&["history", "--export=otel", &handle]).code(0).out();
+    let spans: Vec<Value> = otel
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|request| request["resourceSpans"][0]["scopeSpans"][0]["spans"][0].clone())
+        .collect();
+    let names: Vec<&str> = spans.iter().map(|span| span["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["cd", "false", "sh", "printf", "exit", "for"]);
+    assert!(spans.iter().all(|span| span["traceId"] == "0123456789abcdef0123456789abcdef"), "{otel}");
+    assert_eq!(
+        (&spans[0]["parentSpanId"], &spans[3]["parentSpanId"]),
+        (&"fedcba9876543210".into(), &spans[2]["spanId"])
+    );
+    assert_eq!(spans[1]["status"]["code"], 2);
+    assert!(otel.contains(r#"{"key":"process.exit.code","value":{"intValue":"1"}}"#), "{otel}");
+    let nanoseconds = |name: &str| spans[2][name].as_str().unwrap().parse::<u64>().unwrap();
+    assert!(nanoseconds("startTimeUnixNano") <= nanoseconds("endTimeUnixNano"));
+    // It goes on after what fails.
+    fs::remove_file(&file).unwrap();
+    let script = scratch.ts(&["history", "--export=sh", &handle]).code(0).out();
+    assert!(script.starts_with("#!/usr/bin/env bash\n") && script.contains("\n# In a nested shell: exit\n"));
+    scratch.bash(&script).code(0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "1 /usr\n2 /usr\n");
+    scratch.ts(&["history", "--export=x", &handle]).code(4).complains("otel");
+    // One command of the recording.
+    scratch.ts(&["run", &handle, "echo recorded"]).code(0);
+    let cast = scratch.ts(&["cast", "--command=7", &handle]).code(0).out();
+    let lines: Vec<&str> = cast.lines().collect();
+    assert!(lines[0].contains("\"version\":2") && lines.len() == 2, "{cast}");
+    assert!(lines[1].ends_with("\"o\", \"recorded\\r\\n\"]"), "{cast}");
+}
+
+#[test]
+fn history_has_what_a_person_typed() {
+    let scratch = Scratch::new();
+    let person = scratch.create("bash");
+    let handle = scratch.create("bash");
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    scratch.ts(&["send", &person, &format!("nbs-ts attach --interactive {handle}")]).code(0);
+    let keys = |keys: &str| {
+        drop(scratch.ts_with_input(&["send", "--stdin", "--no-enter", &person], keys.as_bytes()).code(0))
+    };
+    for (count, typed) in [
+        (1, "echo one\r"),
+        (2, "echo two\r"),
+        (3, "\u{12}one\u{1b}[C\u{5} more\r"),
+        (4, "\u{1b}[A\u{1b}[A\u{7f}x\r"),
+        (5, "for i in 1 2\rdo echo $i\rdone\r"),
+    ] {
+        keys(typed);
+        eventually("it has ended", || ended(&scratch, &handle) == count);
+    }
+    let expected = ["echo one", "echo two", "echo one more", "echo twx", "for i in 1 2\ndo echo $i\ndone"];
+    let expected = expected.map(|command| (command.to_owned(), "attached".to_owned(), 0));
+    assert_eq!(told(&scratch, &handle), expected);
+    scratch.ts(&["kill", &handle]).code(0);
+    scratch.ts(&["wait", &person, "--input"]).code(0);
+}

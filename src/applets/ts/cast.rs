@@ -1,11 +1,14 @@
 //! cast - print a recorded session as an asciicast
 //!
-//! Usage: nbs-ts cast SESSION
+//! Usage: nbs-ts cast [--command=N] SESSION
 //!
 //! Prints the output, its times and the terminal's sizes of a session that was
 //! created with --record. If the session is alive, prints them up to now. Omits
 //! the shell's marks. The format is asciicast v2, a JSON value a line, which
 //! asciinema plays.
+//!
+//! Options:
+//!   --command=N       only what command N printed, as `history` numbers them
 //!
 //! Example:
 //!   nbs-ts cast @demo > demo.cast; asciinema play demo.cast
@@ -27,7 +30,7 @@ use crate::{
 };
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
-    let target = call.session()?;
+    let (target, command) = (call.session()?, call.optional("command", cli::number)?);
 
     let session = StateDir::open()?.session(&target)?;
     let what = format!("print a recording of session '{}'", session.handle());
@@ -35,7 +38,12 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let times =
         times.ok_or_else(|| Failure::failed(format!("cannot {what}: it was created without --record")))?;
     let log = session.log()?;
-    let (start, end) = (log.start().trying(&what)?, log.length().trying(&what)?);
+    let (mut start, mut end) = (log.start().trying(&what)?, log.length().trying(&what)?);
+    let command = command.map(|id| session.command_numbered(id)).transpose()?;
+    if let Some(command) = &command {
+        start = start.max(command.offset);
+        end = end.min(command.length.map_or(u64::MAX, |length| command.offset.saturating_add(length)));
+    }
     let mut sizes = session.sizes()?.into_iter().peekable();
     let size = sizes.next_if(|(offset, _)| *offset == 0).map_or(Size::DEFAULT, |(_, size)| size);
     let mut times = BufReader::new(times);
@@ -51,6 +59,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     }
     let start = match start {
         0 => 0,
+        _ if command.is_some_and(|command| command.offset == start) => start,
         // It may be the middle of a mark.
         _ => {
             let first = log.bytes(start, start + MarkStripper::LONGEST).trying(&what)?;

@@ -1,6 +1,6 @@
 //! history - show the commands that a session's shells have executed
 //!
-//! Usage: nbs-ts history [options] [SESSION]
+//! Usage: nbs-ts history [--follow|--export=FORM] [options] [SESSION]
 //!        nbs-ts history [options] --all|--name=PATTERN
 //!
 //! Prints a line for each command, also for those that a person typed, oldest
@@ -20,6 +20,9 @@
 //!   --last=N          of those, only the last N
 //!   --follow          continue with each command that ends, until the session
 //!                     ends; omit those that run
+//!   --export=FORM     print another form: otel (for each command that has ended,
+//!                     an OpenTelemetry span, below the TRACEPARENT of a live
+//!                     session) or sh (a script that executes them again)
 //!   --all             show all sessions, dead ones too
 //!   --name=PATTERN    show all sessions with this in their name, dead ones too
 //!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
@@ -32,12 +35,18 @@
 //! Example:
 //!   nbs-ts history "$h" --failed --last=5
 
+mod export;
+
 use std::{
+    ffi::OsStr,
     io,
+    os::unix::ffi::OsStrExt,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use regex_lite::Regex;
+
+use export::ExportForm;
 
 use crate::{
     call::CommandLine,
@@ -103,6 +112,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         last: call.optional("last", cli::number)?.map_or(usize::MAX, |last| last as usize),
     };
     let target = call.operand("SESSION").map(cli::parse_target).transpose()?;
+    let export = call.optional("export", export_form)?;
     let (follow, json) = (call.has("follow"), call.json());
 
     let state_dir = StateDir::open()?;
@@ -133,11 +143,18 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         return self::follow(&session, &wanted, &line);
     }
     let entries = wanted.of(&session)?;
+    if let Some(form) = export {
+        return cli::print(export::export(form, &session, &entries)?);
+    }
     if entries.is_empty() && session.levels()?.is_empty() {
         let handle = session.handle();
         cli::warn("nbs-ts", &format!("session '{handle}' has no shell that reports its commands"));
     }
     cli::print(entries.iter().map(line).collect::<String>())
+}
+
+fn export_form(option: &str, value: &OsStr) -> Result<ExportForm> {
+    ExportForm::parse(value.as_bytes()).ok_or_else(|| cli::bad_value(option, value, "try otel or sh"))
 }
 
 /// Prints those that have ended, and then each that ends.
