@@ -74,7 +74,7 @@ fn main() {
     fs::write(out.join("shells.length"), others.len().to_string()).unwrap();
 
     // Each call as `tmux` reads them.
-    let tables = ["commands.txt", "options.txt"].map(|name| {
+    let tables = ["commands.txt", "options.txt", "variables.txt"].map(|name| {
         let table = fs::read_to_string(root.join("src/tmux").join(name)).unwrap();
         table.trim_end().to_owned()
     });

@@ -16,3 +16,4 @@ mod words;
 
 pub(crate) use commands::run;
 pub(crate) use pipe::{PIPE, follow};
+pub(crate) use state::faults;

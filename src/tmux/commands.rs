@@ -168,6 +168,7 @@ fn use_of(call: &Call) -> Use {
         "list-commands" | "wait-for" | "run-shell" | "if-shell" | "source-file" | "attach-session"
         | "start-server" | "detach-client" => Use::Own,
         "capture-pane" if !call.has('p') => Use::Changes,
+        "send-keys" if call.has('R') => Use::Changes,
         "send-keys" | "send-prefix" | "has-session" | "display-message" | "capture-pane" | "save-buffer" => {
             Use::Looks
         }

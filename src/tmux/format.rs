@@ -332,13 +332,17 @@ impl Format<'_> {
             return Some(value.clone());
         }
         let of = |value: Option<String>| Some(value.unwrap_or_default());
-        match name.split('_').next().unwrap_or_default() {
-            "session" => {
+        match (name.split('_').next().unwrap_or_default(), self.session()) {
+            (_, Some(session)) if name == "active_window_index" => return Some(session.current.to_string()),
+            (_, Some(session)) if name == "last_window_index" => {
+                return of(session.links.last().map(|(index, _)| index.to_string()));
+            }
+            ("session", _) => {
                 if let Some(value) = self.session().map(|session| self.of_session(session, name)) {
                     return of(value);
                 }
             }
-            "window" => {
+            ("window", _) => {
                 if let Some(value) = self.window().map(|window| self.of_window(window, name)) {
                     return of(value);
                 }
@@ -570,8 +574,10 @@ impl Format<'_> {
             "cursor_flag" => of_screen(&|screen| truth(screen.has_visible_cursor())),
             "cursor_character" => of_screen(&|screen| screen.at_cursor()),
             "alternate_on" => of_screen(&|screen| truth(screen.is_alternate())),
-            "history_size" => of_screen(&|screen| screen.history(pane.limit as usize).to_string()),
-            "history_bytes" => of_screen(&|screen| (screen.history(pane.limit as usize) * 40).to_string()),
+            "history_size" => of_screen(&|screen| pane.history(screen).to_string()),
+            "history_bytes" => of_screen(&|screen| (pane.history(screen) * 40).to_string()),
+            // None is saved.
+            "alternate_saved_x" | "alternate_saved_y" => u32::MAX.to_string(),
             "history_limit" => pane.limit.to_string(),
             "scroll_region_upper" => "0".to_owned(),
             "scroll_region_lower" => (size.1 - 1).to_string(),
@@ -813,5 +819,10 @@ fn time(seconds: &str) -> String {
 pub(crate) fn session_name(name: &str) -> String {
     let name: String =
         name.chars().map(|character| if ":.".contains(character) { '_' } else { character }).collect();
-    crate::terminal::text::escaped(name.as_bytes()).to_string()
+    visible(&name)
+}
+
+/// A name as it is kept: with nothing in it that is no text.
+pub(crate) fn visible(name: &str) -> String {
+    crate::terminal::text::escaped(name.replace('\\', "\\\\").as_bytes()).to_string()
 }

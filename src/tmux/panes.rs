@@ -108,6 +108,12 @@ impl Pane {
         StateDir::open().ok()?.session(&Target::Handle(handle)).ok()
     }
 
+    /// How many lines there are above its screen.
+    pub(crate) fn history(&self, screen: &Screen) -> usize {
+        let all = screen.history(usize::MAX);
+        all.saturating_sub(self.cleared as usize).min(self.limit as usize)
+    }
+
     /// Has its program ended? If that is unknown, it lives.
     pub(crate) fn has_ended(&self) -> bool {
         self.open().is_none_or(|session| !session.is_alive().unwrap_or(true))
@@ -319,7 +325,15 @@ pub(crate) fn window_name(command: &str) -> String {
     text::escaped(name.as_bytes()).to_string()
 }
 
-/// The screen of a pane.
+/// The screen of a pane, since it was reset.
 pub(crate) fn screen(pane: &Pane) -> Option<Screen> {
-    Some(ScreenCache::look(&pane.open()?).ok()?.screen)
+    let session = pane.open()?;
+    if pane.from == 0 {
+        return Some(ScreenCache::look(&session).ok()?.screen);
+    }
+    let log = session.log().ok()?;
+    let size = size(pane.size);
+    let mut screen = Screen::new(size.cols, size.rows);
+    screen.feed(&log.bytes(pane.from, log.length().ok()?).ok()?);
+    Some(screen)
 }

@@ -20,6 +20,7 @@ use crate::{
         files::{self, Folder},
         lock::{self, LockKind},
     },
+    tmux::layout::Cell,
 };
 
 const STATE: &str = "state";
@@ -213,8 +214,10 @@ pub(crate) struct Pane {
     pub(crate) size: (u32, u32),
     /// The process that pipe-pane has started.
     pub(crate) pipe: Option<u32>,
-    /// Where in the log its history was cleared.
+    /// How many lines its history had when it was cleared.
     pub(crate) cleared: u64,
+    /// Where in the log its terminal was reset.
+    pub(crate) from: u64,
     pub(crate) input_off: bool,
     pub(crate) limit: u32,
 }
@@ -372,6 +375,12 @@ impl State {
     }
 
     fn decode(text: &str) -> State {
+        let mut state = State::parse(text);
+        state.mend();
+        state
+    }
+
+    fn parse(text: &str) -> State {
         let mut state = State::default();
         for line in text.lines() {
             let mut fields =
@@ -391,6 +400,77 @@ impl State {
         }
         state
     }
+
+    /// Makes a damaged state one that holds together: what leads nowhere goes. Was there any?
+    fn mend(&mut self) -> bool {
+        let State { sessions, windows, panes, .. } = self;
+        let before = (panes.len(), windows.len(), sessions.iter().map(|one| one.links.len()).sum::<usize>());
+        let mut changed = false;
+        panes.retain(|pane| windows.iter().any(|window| window.id == pane.window));
+        windows.retain(|window| panes.iter().any(|pane| pane.window == window.id));
+        for session in sessions.iter_mut() {
+            session.links.retain(|(_, id)| windows.iter().any(|window| window.id == *id));
+            if let Some((first, _)) = session.links.first()
+                && session.window_at(session.current).is_none()
+            {
+                session.current = *first;
+                changed = true;
+            }
+        }
+        for window in windows.iter_mut() {
+            let ids: Vec<u32> =
+                panes.iter().filter(|pane| pane.window == window.id).map(|pane| pane.id).collect();
+            if !ids.contains(&window.active) {
+                window.active = ids[0];
+                changed = true;
+            }
+            let cell = Cell::parse(&window.layout);
+            let has_all = |cell: &Cell| {
+                cell.panes().len() == ids.len() && cell.panes().iter().all(|(pane, _)| ids.contains(pane))
+            };
+            if !cell.as_ref().is_some_and(has_all) {
+                let (width, height) = cell.map_or((80, 24), |cell| (cell.width, cell.height));
+                window.layout = Cell::preset(4, &ids, width, height, 0).shown();
+                changed = true;
+            }
+        }
+        self.sweep();
+        let State { sessions, windows, panes, .. } = self;
+        changed || before != (panes.len(), windows.len(), sessions.iter().map(|one| one.links.len()).sum())
+    }
+}
+
+/// What is wrong in the folders of name spaces, each with what to do about it.
+pub(crate) fn faults() -> Vec<(String, String)> {
+    let mut faults = Vec::new();
+    let Ok(root) = spaces() else { return faults };
+    let Ok(names) = Folder::open(&root).and_then(|folder| folder.names()) else { return faults };
+    for name in names {
+        let path = root.join(&name);
+        let Ok(folder) = Folder::open(&path) else {
+            faults.push((format!("'{}' is not a directory of nbs", path.display()), "remove it".into()));
+            continue;
+        };
+        for file in folder.names().unwrap_or_default() {
+            let file = file.to_string_lossy();
+            let is_numbered =
+                |kind| file.strip_prefix(kind).is_some_and(|digits: &str| digits.parse::<u32>().is_ok());
+            let name = file.strip_prefix('.').and_then(|name| name.strip_suffix(".new")).unwrap_or(&file);
+            let is_buffer = name.strip_prefix('b').is_some_and(|digits| digits.parse::<u32>().is_ok());
+            if ![STATE, LOCK].contains(&name) && !is_buffer && !is_numbered('w') {
+                let what = format!("'{}' is not a file of nbs", path.join(&*file).display());
+                faults.push((what, "remove it".into()));
+            }
+        }
+        let Ok(text) = folder.read(STATE, LONGEST) else { continue };
+        let text = String::from_utf8_lossy(&text);
+        let is_whole = text.starts_with("m\t") && text.ends_with('\n') && !State::parse(&text).mend();
+        if !is_whole {
+            let what = format!("'{}' is damaged", path.join(STATE).display());
+            faults.push((what, "'nbs tmux kill-server' ends what is left".into()));
+        }
+    }
+    faults
 }
 
 fn write<T>(fields: &mut Fields<'_>, kind: char, records: &mut [T], visit: Visit<T>) {
@@ -455,6 +535,7 @@ fn pane(pane: &mut Pane, fields: &mut Fields<'_>) {
     fields.number(&mut pane.size.1);
     fields.maybe_id(&mut pane.pipe);
     fields.big(&mut pane.cleared);
+    fields.big(&mut pane.from);
     fields.truth(&mut pane.input_off);
     fields.number(&mut pane.limit);
 }

@@ -7,16 +7,22 @@ use crate::packed::unpack;
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tmux.deflated"));
 const LENGTH: usize = include!(concat!(env!("OUT_DIR"), "/tmux.length"));
 
-/// A line for each command, and a line for each option.
+/// A line for each command.
 pub(crate) fn commands() -> &'static str {
-    parts().0
+    part(0)
 }
 
+/// A line for each option.
 pub(crate) fn options() -> &'static str {
-    parts().1
+    part(1)
 }
 
-fn parts() -> (&'static str, &'static str) {
+/// The names of all variables of formats.
+pub(crate) fn variables() -> &'static str {
+    part(2)
+}
+
+fn part(at: usize) -> &'static str {
     static ALL: OnceLock<String> = OnceLock::new();
-    ALL.get_or_init(|| unpack(PACKED, LENGTH)).split_once('\0').expect("build.rs puts it between both")
+    ALL.get_or_init(|| unpack(PACKED, LENGTH)).split('\0').nth(at).unwrap_or_default()
 }

@@ -89,7 +89,7 @@ impl Finder<'_> {
         }
         // An ID says all by itself.
         match word.split_at(1) {
-            ("$", _) if !word.contains([':', '.']) => return Ok(self.of_session(self.session(word)?)),
+            ("$", _) if !word.contains([':', '.']) => return Ok(self.in_session(self.session(word)?, kind)),
             ("@", id) if !word.contains([':', '.']) && id.parse::<u32>().is_ok() => {
                 return self.by_window_id(None, word);
             }

@@ -261,6 +261,28 @@ fn what_is_killed_leaves_the_others_as_they_are() {
 }
 
 #[test]
+fn a_damaged_state_is_told_and_harms_nobody() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    told(&scratch, &["split-window", "-d", "-t", "a", "cat"]);
+    scratch.ts(&["doctor"]).code(0);
+    let file = scratch.state().join("tmux/default/state");
+    let state = fs::read_to_string(&file).unwrap();
+    fs::write(&file, state.replace("80x24", "0x")).unwrap();
+    scratch.ts(&["doctor"]).code(1).stdout_has("tmux/default/state' is damaged");
+    assert_eq!(told(&scratch, &["list-panes", "-F", "#D"]), "%0\n%1");
+    told(&scratch, &["select-pane", "-t", "%1"]);
+    scratch.ts(&["doctor"]).code(0);
+    fs::write(&file, "m\t1\nw\t7\n").unwrap();
+    tmux(&scratch, &["list-sessions"]).code(1).stdout("");
+    let stray = scratch.state().join("tmux/default/stray");
+    fs::write(&stray, "").unwrap();
+    scratch.ts(&["doctor"]).code(1).stdout_has("stray' is not a file of nbs");
+    fs::remove_file(stray).unwrap();
+    fs::remove_file(file).unwrap();
+}
+
+#[test]
 fn a_link_is_made_only_if_it_is_wanted() {
     let scratch = Scratch::new();
     let install = |words: &[&str]| run(scratch.command(binary()).arg("--install").args(words));

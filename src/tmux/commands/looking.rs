@@ -8,6 +8,7 @@ use crate::{
     tmux::{
         panes,
         state::{Session, State},
+        tables,
         target::{Kind, Target},
         words::{self, Call},
     },
@@ -131,10 +132,21 @@ pub(super) fn display_message(caller: &Caller, turn: &Turn, call: &Call) -> Resu
         None => caller.current(turn),
         word => caller.find(turn, word, Kind::Pane).ok(),
     };
+    if call.has('F') && call.operand(0).is_some() {
+        return Err(Failure::failed("only one of -F or argument must be given".into()));
+    }
+    if call.has('a') {
+        let format = caller.format(turn, target);
+        let line = |name: &str| format!("{name}={}\n", format.expand(&format!("#{{{name}}}")));
+        return cli::print(tables::variables().split_whitespace().map(line).collect::<String>());
+    }
     let usual =
         "[#{session_name}] #{window_index}:#{window_name}, current pane #{pane_index} - (#{pane_title})";
     let format = call.value('F').or(call.operand(0)).unwrap_or(usual);
     let text = caller.format(turn, target).expand(format);
+    if call.has('v') {
+        cli::print(format!("# expanding format: {format}\n# result is: {text}\n"))?;
+    }
     if call.has('p') { cli::print(text + "\n") } else { Ok(()) }
 }
 
@@ -144,9 +156,7 @@ pub(super) fn capture_pane(caller: &Caller, turn: &mut Turn, call: &Call) -> Res
     let screen =
         panes::screen(&pane).ok_or_else(|| Failure::failed(format!("can't find pane: %{}", pane.id)))?;
     let (_, rows) = screen.size();
-    let history = screen.history(pane.limit as usize) as i64
-        - (pane.cleared as i64).min(screen.history(usize::MAX) as i64);
-    let history = history.max(0);
+    let history = pane.history(&screen) as i64;
     let last = rows as i64 - 1;
     let edge = |flag: char, open: i64, usual: i64| match call.value(flag) {
         None => usual,

@@ -164,7 +164,7 @@ fn add_window(
     let cell = Cell::of_pane(pane, size.0, size.1);
     state.windows.push(Window {
         id: window,
-        name: name.map_or(default, str::to_owned),
+        name: name.map_or(default, format::visible),
         layout: cell.shown(),
         active: pane,
         activity: panes::now(),
@@ -306,10 +306,10 @@ pub(super) fn split_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Res
     });
     let window = state.window_mut(at.window);
     window.layout = after.shown();
-    window.zoomed = false;
     if !call.has('d') {
         window.select(new);
     }
+    window.zoomed = call.has('Z');
     print_place(caller, turn, call, Target { pane: new, ..at })
 }
 

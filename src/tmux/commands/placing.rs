@@ -5,7 +5,7 @@ use crate::{
     cli,
     outcome::{Failure, Result},
     tmux::{
-        format::session_name,
+        format::{session_name, visible},
         layout::{Cell, PRESETS},
         state::{Setting, Window, put},
         target::{Kind, Target},
@@ -139,7 +139,7 @@ pub(super) fn rename_session(caller: &Caller, turn: &mut Turn, call: &Call) -> R
 pub(super) fn rename_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
     let at = caller.find(turn, call.value('t'), Kind::Window)?;
     let name = caller.format(turn, Some(at)).expand(&call.operands[0]);
-    turn.state.window_mut(at.window).name = name;
+    turn.state.window_mut(at.window).name = visible(&name);
     put(
         &mut turn.state.options,
         Setting::new(&format!("@{}", at.window), "automatic-rename", Some("off".into())),
@@ -335,6 +335,13 @@ pub(super) fn resize_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Re
             width = side(width, by);
         } else if call.has(flag) {
             height = side(height, by);
+        }
+    }
+    if call.has('A') || call.has('a') {
+        // Nobody else shows it in another size.
+        let size = turn.state.option_of_session(at.session, "default-size");
+        if let Some((cols, rows)) = size.split_once('x') {
+            (width, height) = (cols.parse().unwrap_or(width), rows.parse().unwrap_or(height));
         }
     }
     if let Some(wanted) = number(call.value('x'), "width")? {

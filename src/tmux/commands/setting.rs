@@ -38,7 +38,7 @@ fn scope(caller: &Caller, turn: &Turn, call: &Call, known: Option<Known>) -> Res
     if call.has('g') {
         return Ok(if is_window { "w" } else { "g" }.to_owned());
     }
-    if call.has('p') {
+    if call.has('p') && !known.is_some_and(|known| matches!(known.scope, 'g' | 'h')) {
         return Ok(format!("%{}", target(Kind::Pane)?.pane));
     }
     match is_window {
@@ -105,6 +105,7 @@ pub(super) fn set(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
         }
         (None, None) => return Err(Failure::failed("empty value".into())),
         (None, Some(_)) => return Err(Failure::failed("empty value".into())),
+        (Some(value), Some(known)) if known.is_hook() => canonical(&value)?,
         (Some(value), Some(known)) => checked(known, value)?,
         (Some(value), None) => value,
     };
@@ -142,6 +143,42 @@ pub(super) fn set(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
     Ok(())
 }
 
+/// Colours and attributes, or a format that makes some.
+fn is_style(value: &str) -> bool {
+    const WORDS: &str = "default none bright bold dim italics underscore blink reverse hidden overline strikethrough \
+                         acs double-underscore curly-underscore dotted-underscore dashed-underscore push-default \
+                         pop-default ignore";
+    const COLOURS: &str = "default terminal black red green yellow blue magenta cyan white";
+    let is_colour = |colour: &str| {
+        let name = colour.strip_prefix("bright").unwrap_or(colour);
+        let number = colour.strip_prefix("colour").or(colour.strip_prefix("color")).unwrap_or(colour);
+        let hex = colour
+            .strip_prefix('#')
+            .is_some_and(|hex| hex.len() == 6 && u32::from_str_radix(hex, 16).is_ok());
+        hex || COLOURS.split(' ').any(|known| known == name) || number.parse::<u8>().is_ok()
+    };
+    let is_part = |part: &str| match part.split_once('=') {
+        Some(("fg" | "bg" | "us" | "fill", colour)) => is_colour(colour),
+        Some((name, _)) => ["align", "list", "range", "width", "pad"].contains(&name),
+        None => WORDS.split(' ').any(|word| word == part.strip_prefix("no").unwrap_or(part) || word == part),
+    };
+    value.contains("#{")
+        || value.parse::<u8>().is_ok()
+        || value.split([',', ' ']).all(|part| part.is_empty() || is_part(part))
+}
+
+/// The commands of a hook as they are shown.
+fn canonical(commands: &str) -> Result<String> {
+    let mut shown = Vec::new();
+    for (_, words) in words::parse(commands)? {
+        let (name, rest) = words.split_first().ok_or_else(|| Failure::failed("no command".into()))?;
+        let rest = rest.iter().map(|word| words::shown(word));
+        let words: Vec<String> = std::iter::once(words::find(name)?.name.to_owned()).chain(rest).collect();
+        shown.push(words.join(" "));
+    }
+    Ok(shown.join(" \\; "))
+}
+
 fn checked(known: Known, value: String) -> Result<String> {
     if known.is_flag() {
         let choice = match (&*value, known.name) {
@@ -159,6 +196,9 @@ fn checked(known: Known, value: String) -> Result<String> {
             _ => Err(Failure::failed(format!("bad value: {value}"))),
         };
         return choice.map(str::to_owned);
+    }
+    if known.name.ends_with("-style") && !is_style(&value) {
+        return Err(Failure::failed(format!("invalid style: {value}")));
     }
     if known.is_number() && value.parse::<u32>().is_err() {
         return Err(Failure::failed(format!("value is invalid: {value}")));

@@ -38,8 +38,13 @@ fn typed_into(turn: &Turn, at: Target) -> Vec<Pane> {
     panes.filter(|pane| pane.dead.is_none() && !pane.input_off).collect()
 }
 
-pub(super) fn send_keys(caller: &Caller, turn: &Turn, call: &Call) -> Result<()> {
+pub(super) fn send_keys(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
     let at = caller.find(turn, call.value('t'), Kind::Pane)?;
+    if call.has('R') {
+        let pane = turn.state.pane_mut(at.pane);
+        let end = pane.open().and_then(|session| session.log().ok()?.length().ok());
+        (pane.from, pane.cleared) = (end.unwrap_or(pane.from), 0);
+    }
     if call.has('X') {
         return Err(Failure::failed("not in a mode".into()));
     }
