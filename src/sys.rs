@@ -18,6 +18,7 @@ pub(crate) mod links;
 pub(crate) mod lock;
 pub(crate) mod peers;
 pub(crate) mod poll;
+pub(crate) mod ports;
 pub(crate) mod processes;
 pub(crate) mod program;
 pub(crate) mod pty;

@@ -172,3 +172,21 @@ fn a_forwarded_connection_goes_on_over_a_lost_one() {
     assert!(got == bytes);
     forward.end();
 }
+
+#[test]
+fn a_list_has_the_ports_that_a_session_listens_on() {
+    let there = Elsewhere::new();
+    let script = "import socket, sys; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); \
+        print('port', s.getsockname()[1], 'end', flush=True); sys.stdin.read()";
+    let session = there.create("bash");
+    there.ts(&["send", &session, &format!("setsid python3 -c \"{script}\" & sleep 1000")]).code(0);
+    there.ts(&["wait", &session, "--pattern= end"]).code(0);
+    let printed = there.ts(&["read", &session]).out();
+    let port =
+        printed.split("port ").find_map(|rest| rest.split_once(" end")?.0.parse::<u16>().ok()).unwrap();
+    let list = ["list", "--on=box", "--long", "--json"];
+    there.ts(&list).code(0).stdout_has(&format!("\"listens\":[{port}]"));
+    there.ts(&["key", &session, "C-c"]).code(0);
+    there.create("cat");
+    there.ts(&list).code(0).stdout_has("\"listens\":[]");
+}
