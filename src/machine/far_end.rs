@@ -478,7 +478,10 @@ impl ServedCall {
 
     /// This many bytes were written. We do not keep them, because they may be a secret.
     pub(crate) fn take_input(&mut self, count: usize) {
-        self.pending.iter_mut().take(count).for_each(|byte| *byte = 0);
+        let (first, second) = self.pending.as_mut_slices();
+        let of_first = count.min(first.len());
+        first[..of_first].fill(0);
+        second[..count - of_first].fill(0);
         self.pending.drain(..count);
     }
 
