@@ -181,6 +181,9 @@ fn a_confined_session_uses_no_bridge_that_runs() {
         format!("nbs-ts run {far} x"),
         format!("nbs-ts kill {far}"),
         format!("nbs-ts create --on=box --no-helper 'touch {}/new'", jail.outside.display()),
+        format!("nbs-ts exec box 'touch {}/new'", jail.outside.display()),
+        format!("nbs-ts cp /etc/passwd box:{}/new", jail.outside.display()),
+        "nbs-ts forward --reverse box 0:localhost:1".into(),
     ] {
         let ran = scratch.ts(&["run", &jail.handle, &attack]);
         assert_eq!(ran.status.code(), Some(255), "{ran:?}");
