@@ -47,7 +47,7 @@ use crate::{
     jail::Admission,
     outcome::{Result, Trying},
     session::{
-        EndedBy, Events, ExitRecord, INPUT, PendingSession, SaidNotice, SessionDir, Settings,
+        EndedBy, Events, ExitRecord, INPUT, PendingSession, SaidNotice, SessionDir, Settings, Usage,
         client::{
             SignalKey,
             input_history::Mode,
@@ -85,6 +85,7 @@ use views::Views;
 
 /// What a relay begins with.
 pub(crate) struct RelayStart {
+    pub(crate) is_kept: bool,
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) pending: PendingSession,
     /// The path of the folder that all sessions are in.
@@ -193,6 +194,8 @@ pub(crate) struct Relay {
     phase: Phase,
     /// What limits its processes, if anything does.
     cgroup: Option<Cgroup>,
+    /// Its command is a child of a keeper.
+    is_kept: bool,
     ending: Shutdown,
     started: Option<SystemTime>,
     // When it was first tried to record the end.
@@ -253,6 +256,7 @@ impl Relay {
             interactive: start.interactive,
             phase: Phase::Running,
             cgroup: start.cgroup,
+            is_kept: start.is_kept,
             ending: Shutdown::new(now),
             started,
             ended: None,
@@ -758,6 +762,7 @@ impl Relay {
             ended: Some(ended),
             output_bytes: self.recorder.output_bytes(),
             drained,
+            usage: self.usage(),
         };
         // Only waits need it, to tell an echo, and whose completion they wait for; without it
         // they take all for output, and none for that.
@@ -772,6 +777,21 @@ impl Relay {
 
     /// The session is dead from here on; and only then do those who wait learn
     /// of its end.
+    /// What the session has used. Without a cgroup only the processor time of those counts that we have
+    /// collected, and none if the keeper does that.
+    fn usage(&self) -> Usage {
+        match &self.cgroup {
+            Some(cgroup) => Usage {
+                cpu: cgroup.cpu_ms(),
+                memory_peak: cgroup.number("memory.peak"),
+                processes: cgroup.number("pids.peak"),
+            },
+            None => {
+                Usage { cpu: (!self.is_kept).then(child::cpu_ms_of_collected).flatten(), ..Usage::default() }
+            }
+        }
+    }
+
     fn let_go(mut self) -> Result<()> {
         if let Some(cgroup) = &self.cgroup {
             cgroup.remove();
@@ -834,6 +854,7 @@ mod tests {
             let events = Events::open(&home).unwrap();
             let start = RelayStart {
                 cgroup: None,
+                is_kept: false,
                 alive: events.live().unwrap(),
                 events,
                 sessions,

@@ -636,6 +636,7 @@ mod tests {
             ended: None,
             output_bytes: 0,
             drained: true,
+            usage: crate::session::Usage::default(),
         };
         let completions = std::mem::replace(&mut relay.recorder.completions, there(full()));
         for _ in 0..2 {

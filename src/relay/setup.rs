@@ -132,6 +132,7 @@ fn prepare(
     let cgroup = limits.and_then(|_| Cgroup::of(gate.child()));
     let start = RelayStart {
         cgroup,
+        is_kept: keeper.is_some(),
         pending,
         sessions: sessions.to_owned(),
         events,

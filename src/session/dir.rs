@@ -22,7 +22,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         Completion, EXIT_RECORD, EndedBy, Events, ExitRecord, Handle, LOG_START, Name, Notice, OutputLog,
-        RELAY, REPORT, ReplyTimeout, Report, SESSION_ENV, Settings,
+        RELAY, REPORT, ReplyTimeout, Report, SESSION_ENV, Settings, Usage,
         roles::names,
         shell::{Dialect, MarkStripper, ShellCommand},
     },
@@ -438,6 +438,7 @@ impl SessionDir {
             ended: self.last_sign(),
             output_bytes: log.and_then(|log| log.length().ok()).unwrap_or(0),
             drained: false,
+            usage: Usage::default(),
         }
     }
 

@@ -67,6 +67,27 @@ pub(crate) struct ExitRecord {
     /// Whether all that was printed could be read, until nobody had the
     /// terminal open any more.
     pub(crate) drained: bool,
+    pub(crate) usage: Usage,
+}
+
+/// What all processes of a session have used together, as far as it was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// In milliseconds.
+    pub(crate) cpu: Option<i64>,
+    /// The most memory at a time, in bytes.
+    pub(crate) memory_peak: Option<i64>,
+    /// The most processes and threads at a time.
+    pub(crate) processes: Option<i64>,
+}
+
+impl Usage {
+    fn describe(self, object: Object) -> Object {
+        object
+            .number_or_null("cpu_ms", self.cpu)
+            .number_or_null("memory_peak_bytes", self.memory_peak)
+            .number_or_null("processes", self.processes)
+    }
 }
 
 impl ExitRecord {
@@ -83,7 +104,7 @@ impl ExitRecord {
             let lasted = ended.duration_since(started).unwrap_or_default();
             i64::try_from(lasted.as_millis()).unwrap_or(i64::MAX)
         });
-        Object::new()
+        let object = Object::new()
             .text("type", "pty_exited")
             .text("session_id", self.handle.as_str())
             .text("pane_id", pane)
@@ -99,8 +120,8 @@ impl ExitRecord {
             .seconds_or_null("ended", self.ended.map(unix_seconds))
             .number_or_null("duration_ms", lasted)
             .number("output_bytes", i64::try_from(self.output_bytes).unwrap_or(i64::MAX))
-            .truth("drained", self.drained)
-            .line()
+            .truth("drained", self.drained);
+        self.usage.describe(object).line()
     }
 }
 
@@ -112,6 +133,7 @@ pub(crate) struct End {
     signal: Option<String>,
     output_bytes: Option<i64>,
     drained: Option<bool>,
+    usage: Usage,
 }
 
 impl End {
@@ -122,11 +144,10 @@ impl End {
             .bytes_or_null("signal", self.signal.as_deref().map(str::as_bytes))
     }
 
-    /// The same, and how much it has printed.
+    /// The same, and how much it has printed and used.
     pub(crate) fn describe_in_full(&self, object: Object) -> Object {
-        self.describe(object)
-            .number_or_null("output_bytes", self.output_bytes)
-            .truth_or_null("drained", self.drained)
+        let object = self.describe(object).number_or_null("output_bytes", self.output_bytes);
+        self.usage.describe(object.truth_or_null("drained", self.drained))
     }
 
     /// Of an object that has these fields.
@@ -138,6 +159,11 @@ impl End {
             signal: word("signal").map(|signal| text::escaped(signal.as_bytes())),
             output_bytes: object["output_bytes"].as_i64(),
             drained: object["drained"].as_bool(),
+            usage: Usage {
+                cpu: object["cpu_ms"].as_i64(),
+                memory_peak: object["memory_peak_bytes"].as_i64(),
+                processes: object["processes"].as_i64(),
+            },
         }
     }
 }
@@ -189,12 +215,18 @@ impl Notice {
 
     /// How it ended, in short.
     pub(crate) fn end(&self) -> End {
+        let number = |name| field(&self.line, name).and_then(|number| number.parse().ok());
         End {
             ended_by: Some(self.ended_by().unwrap_or(EndedBy::Unknown)),
             timed_out: Some(self.timed_out()),
             signal: self.word("signal").map(str::to_owned),
-            output_bytes: field(&self.line, "output_bytes").and_then(|bytes| bytes.parse().ok()),
+            output_bytes: number("output_bytes"),
             drained: field(&self.line, "drained").map(|drained| drained == "true"),
+            usage: Usage {
+                cpu: number("cpu_ms"),
+                memory_peak: number("memory_peak_bytes"),
+                processes: number("processes"),
+            },
         }
     }
 
@@ -241,6 +273,7 @@ mod tests {
             ended: Some(UNIX_EPOCH + Duration::from_millis(7_500)),
             output_bytes: 3,
             drained: true,
+            usage: Usage::default(),
         }
     }
 

@@ -155,6 +155,18 @@ impl Cgroup {
         events.lines().any(|line| line.strip_prefix("oom_kill ").is_some_and(|count| count != "0"))
     }
 
+    /// The processor time that its processes have taken.
+    pub(crate) fn cpu_ms(&self) -> Option<i64> {
+        let stat = fs::read_to_string(self.0.join("cpu.stat")).ok()?;
+        let taken = stat.lines().find_map(|line| line.strip_prefix("usage_usec "))?.parse::<i64>().ok()?;
+        Some(taken / 1_000)
+    }
+
+    /// The number in a file of it; `None` if this kernel has no such file, or the controller is off.
+    pub(crate) fn number(&self, file: &str) -> Option<i64> {
+        fs::read_to_string(self.0.join(file)).ok()?.trim_end().parse().ok()
+    }
+
     /// Removes it, if no process is in it.
     pub(crate) fn remove(&self) {
         // Nothing depends on it, and root finds it by its name.
@@ -237,6 +249,10 @@ mod tests {
         assert!(!cgroup.ran_out_of_memory());
         fs::write(cgroup.0.join("memory.events"), "low 0\nmax 9\noom 2\noom_kill 3\n").unwrap();
         assert!(cgroup.ran_out_of_memory());
+        fs::write(cgroup.0.join("cpu.stat"), "usage_usec 1234567\nuser_usec 9\n").unwrap();
+        fs::write(cgroup.0.join("memory.peak"), "4096\n").unwrap();
+        assert_eq!((cgroup.cpu_ms(), cgroup.number("memory.peak")), (Some(1_234), Some(4_096)));
+        assert_eq!(cgroup.number("pids.peak"), None);
         let memory = ResourceLimits { memory: Some(7), ..ResourceLimits::default() };
         let why = Cgroup::make_in(&parent, 0xabd, &memory, 4).unwrap_err().to_string();
         assert!(why.contains("'memory' is not delegated"), "{why}");
