@@ -214,11 +214,12 @@ impl Caller {
                     .setting("s", "exit-empty")
                     .is_some_and(|setting| setting.value.as_deref() == Some("off"))
         };
-        let was_there = state.is_some();
-        let state = state.filter(keeps);
-        if was_there && state.is_none() && lock.is_some() {
+        if let (Some(state), true) = (state.as_ref().filter(|state| !keeps(state)), lock.is_some()) {
+            waiting::give_up(self, state);
             self.space.store(None)?;
+            self.clear_files()?;
         }
+        let state = state.filter(keeps);
         let mut turn = match state {
             Some(state) => return Ok(Turn { state, seen: Seen::default(), lock, depth: 0 }),
             None if starts => Turn { state: State::default(), seen: Seen::default(), lock, depth: 0 },

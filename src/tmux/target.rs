@@ -310,8 +310,10 @@ impl Finder<'_> {
             None => own.into_iter().chain(&self.state.sessions).collect(),
         };
         let found = sessions.into_iter().find_map(|session| {
-            let (index, _) = session.links.iter().find(|(_, window)| *window == id)?;
-            Some(self.at(session, *index))
+            let is_here = |index: &u32| session.window_at(*index) == Some(id);
+            let first = || session.links.iter().map(|(index, _)| *index).find(is_here);
+            let index = Some(session.current).filter(is_here).or_else(first)?;
+            Some(self.at(session, index))
         });
         found.ok_or_else(missing)
     }

@@ -261,6 +261,27 @@ fn what_is_killed_leaves_the_others_as_they_are() {
 }
 
 #[test]
+fn a_person_attaches_and_detaches_by_the_keys_of_tmux() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "echo inside; exec cat"]);
+    let person = scratch.create("bash");
+    scratch.ts(&["send", &person, &format!("{} tmux attach -t a", binary().display())]).code(0);
+    let sees = |text: &str| eventually(text, || scratch.ts(&["screen", &person]).out().contains(text));
+    sees("inside");
+    let attached = || told(&scratch, &["display", "-p", "-t", "a", "#{session_attached}"]);
+    eventually("a client", || attached() == "1");
+    scratch.ts(&["send", &person, "typed"]).code(0);
+    screen_has(&scratch, "a", "typed\ntyped");
+    scratch.ts(&["key", &person, "C-b", "d"]).code(0);
+    sees("[detached (from session a)]");
+    eventually("no client", || attached() == "0");
+    scratch.ts(&["send", &person, &format!("{} tmux attach", binary().display())]).code(0);
+    eventually("a client", || attached() == "1");
+    told(&scratch, &["detach-client", "-s", "a"]);
+    eventually("no client", || attached() == "0");
+}
+
+#[test]
 fn a_damaged_state_is_told_and_harms_nobody() {
     let scratch = Scratch::new();
     told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);

@@ -1,8 +1,7 @@
 //! Rows of a screen as tmux's `capture-pane` prints them.
 //!
-//! As tmux 3.3a does: a row has as many cells as were written to, up to a quarter, a half or all of the
-//! width; a change of colours is the shortest sequence from what was chosen before, also from the row
-//! above.
+//! As tmux 3.3a does: a row has as many cells as were written to, and a change of colours is the
+//! shortest sequence from what was chosen before, also from the row above.
 
 use super::{
     Screen,
@@ -56,7 +55,8 @@ impl Screen {
 
     fn capture_line(&self, line: &Line, form: Capture, pen: &mut Pen, text: &mut String) {
         let start = text.len();
-        for col in 0..self.length_in_tmux(line) {
+        // What was erased with a background counts no more than what was never written to.
+        for col in 0..line.cells.len().min(self.cols()) {
             let cell = line.cell(col);
             if cell.is_right_half() {
                 continue;
@@ -72,18 +72,6 @@ impl Screen {
         }
         if !form.joins || !line.wrapped {
             text.push('\n');
-        }
-    }
-
-    fn length_in_tmux(&self, line: &Line) -> usize {
-        let cols = self.cols();
-        let used =
-            if line.rest.pen.background == Colour::DEFAULT { line.cells.len().min(cols) } else { cols };
-        match used {
-            0 => 0,
-            used if used < cols / 4 => cols / 4,
-            used if used < cols / 2 => cols / 2,
-            _ => cols,
         }
     }
 }

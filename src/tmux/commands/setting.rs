@@ -295,6 +295,9 @@ pub(super) fn show(caller: &Caller, turn: &Turn, call: &Call) -> Result<()> {
         lines.retain(|(known, ..)| {
             *known == full || (is_array && !word.contains('[') && known.split('[').next() == Some(name))
         });
+        if lines.is_empty() && is_array && global.is_none() && word.contains('[') {
+            lines.push((full, Some(String::new()), false));
+        }
         if lines.is_empty() && found.is_none() && !quiet {
             return Err(Failure::failed(format!("invalid option: {word}")));
         }
