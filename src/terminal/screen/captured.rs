@@ -126,8 +126,7 @@ fn push_change(old: Pen, new: Pen, text: &mut String) {
         *text += &format!("\x1b[{}m", codes.join(";"));
     }
     for (old, new, base) in [(old.foreground, new.foreground, 30), (old.background, new.background, 40)] {
-        let is_changed = old != new && !(is_removed && new == Colour::DEFAULT);
-        if is_changed || (is_removed && new != Colour::DEFAULT) {
+        if old != new || is_removed {
             *text += &format!("\x1b[{}m", code(new, base));
         }
     }
@@ -140,5 +139,26 @@ fn code(colour: Colour, base: u32) -> String {
         (Some(index), _) => format!("{};5;{index}", base + 8),
         (_, Some([red, green, blue])) => format!("{};2;{red};{green};{blue}", base + 8),
         _ => (base + 9).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As tmux 3.3a prints them.
+    #[test]
+    fn colours_change_by_the_sequences_of_tmux() {
+        let mut screen = Screen::new(20, 4);
+        screen.feed(
+            b"\x1b[1mX\x1b[0mY\r\n\x1b[31mR\x1b[0mS\r\n\x1b[1;31mR\x1b[0mS\r\n\x1b[1;42mG\x1b[0m\x1b[32mH",
+        );
+        let form = Capture { colours: true, ..Capture::default() };
+        let text = screen.captured(0, 3, false, form).unwrap();
+        assert_eq!(
+            text,
+            "\x1b[1mX\x1b[0m\x1b[39m\x1b[49mY\n\x1b[31mR\x1b[39mS\n\x1b[1m\x1b[31mR\x1b[0m\x1b[39m\x1b[49mS\n\
+             \x1b[1m\x1b[42mG\x1b[0m\x1b[32m\x1b[49mH\n"
+        );
     }
 }
