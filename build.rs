@@ -73,15 +73,6 @@ fn main() {
     fs::write(out.join("shells.deflated"), packed(&others)).unwrap();
     fs::write(out.join("shells.length"), others.len().to_string()).unwrap();
 
-    // Each call as `tmux` reads them.
-    let tables = ["commands.txt", "options.txt", "variables.txt"].map(|name| {
-        let table = fs::read_to_string(root.join("src/tmux").join(name)).unwrap();
-        table.trim_end().to_owned()
-    });
-    let tables = tables.join("\0");
-    fs::write(out.join("tmux.deflated"), packed(&tables)).unwrap();
-    fs::write(out.join("tmux.length"), tables.len().to_string()).unwrap();
-
     // Its first lines say where it is from.
     let font = fs::read_to_string(root.join("src/terminal/screen/font.hex")).unwrap();
     let font: String =

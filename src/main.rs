@@ -28,7 +28,6 @@ mod session;
 mod sorted;
 mod sys;
 mod terminal;
-mod tmux;
 mod ts;
 mod worker;
 

@@ -21,7 +21,6 @@
 //! what only the screen can tell, `replies.rs` does.
 
 mod areas;
-mod captured;
 mod colours;
 mod grid;
 mod links;
@@ -41,7 +40,6 @@ pub(super) mod width;
 
 use std::{collections::VecDeque, mem};
 
-pub(crate) use captured::Capture;
 use colours::Palette;
 use grid::{Cell, Grid, Line, Pen};
 pub(crate) use links::Link;

@@ -29,9 +29,7 @@ use crate::{
 };
 
 /// `C-\`, before `d`.
-pub(crate) const PREFIX: u8 = 0x1c;
-/// C-b, for who calls us as `tmux`.
-pub(crate) const PREFIX_OF_TMUX: u8 = 0x02;
+pub(super) const PREFIX: u8 = 0x1c;
 pub(super) const DETACH: u8 = b'd';
 
 /// The keys that act at once, whatever was typed before them: `C-c`, `C-\`, `C-z`.
@@ -97,8 +95,7 @@ struct Viewer<'a> {
     modes: PrivateModes,
     // The terminal's colours may have been changed.
     coloured: bool,
-    // The key before the one that detaches; it has been typed, and nothing after it.
-    prefix: u8,
+    // The prefix has been typed, and nothing after it.
     prefixed: bool,
     // Invariant: no longer than `MOST_KEYS` and what is read at once.
     keys: Vec<u8>,
@@ -110,7 +107,7 @@ struct Viewer<'a> {
 
 /// Shows a session on the terminal that is our standard input and output, until one of
 /// them has enough. `parent` is a pipe to who gives the terminal back where we cannot.
-pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, prefix: u8, parent: &impl AsFd) -> Result<()> {
+pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsFd) -> Result<()> {
     let terminal = PersonTerminal::look()?;
     let clients = (RelayClient::open(session)?, RelayClient::open(session)?, RelayClient::open(session)?);
     let relay = match clients {
@@ -130,7 +127,6 @@ pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, prefix: u8, paren
         sequences: Sequences::default(),
         modes: PrivateModes::default(),
         coloured: false,
-        prefix,
         prefixed: false,
         keys: Vec::new(),
         typing: false,
@@ -344,14 +340,13 @@ impl Viewer<'_> {
         // Without a terminal there is no user any more.
         let Some(keys) = read_keys(stdin)? else { return Ok(Some(End::Told)) };
         self.take_hint()?;
-        let prefix = self.prefix;
         for key in keys {
             match (std::mem::take(&mut self.prefixed), key) {
                 (true, DETACH) => return Ok(Some(End::Detached)),
-                (true, key) if key == prefix => self.press(prefix)?,
-                (false, key) if key == prefix => self.prefixed = true,
+                (true, PREFIX) => self.press(PREFIX)?,
+                (false, PREFIX) => self.prefixed = true,
                 (true, key) => {
-                    self.press(prefix)?;
+                    self.press(PREFIX)?;
                     self.press(key)?;
                 }
                 (false, key) => self.press(key)?,
