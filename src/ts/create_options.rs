@@ -177,9 +177,10 @@ fn jail(call: &CommandLine, folder: &StartFolder) -> Result<JailOptions> {
     let profile = name.as_ref().map(Profile::read).transpose()?.unwrap_or_default();
     // A path in a profile is relative to where the session starts.
     let base = match folder {
+        _ if profile.is_empty() => Ok(PathBuf::new()),
         StartFolder::Folder(folder) => files::absolute(folder),
-        StartFolder::SameAs(target) if !profile.is_empty() => Ok(folder_of(target)?),
-        StartFolder::Callers | StartFolder::SameAs(_) => env::current_dir(),
+        StartFolder::SameAs(target) => Ok(folder_of(target)?),
+        StartFolder::Callers => env::current_dir(),
     };
     let base = base.trying("find the directory to start in")?;
     let root = |path: &Path, what: &str| -> Result<Vec<u8>> {
