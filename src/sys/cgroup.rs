@@ -95,30 +95,14 @@ const PREFIX: &str = "nbs-";
 impl Cgroup {
     /// Makes one for a session, and puts a process of it there.
     pub(crate) fn make(session: u32, limits: &ResourceLimits, pid: u32) -> io::Result<Cgroup> {
-        let ours = ours()?;
-        let mut why = None;
-        for parent in [ours.0.parent().filter(|parent| parent.starts_with(&ours.1)), Some(&ours.0)] {
-            let made = parent.map(|parent| Cgroup::make_in(parent, session, limits, pid));
-            match made {
-                Some(Ok(cgroup)) => return Ok(cgroup),
-                Some(Err(error)) => why = why.or(Some(error)),
-                None => {}
-            }
-        }
-        Err(why.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+        in_one_of(&ours()?, |parent| Cgroup::make_in(parent, session, limits, pid))
     }
 
     fn make_in(parent: &Path, session: u32, limits: &ResourceLimits, pid: u32) -> io::Result<Cgroup> {
-        let failed =
-            |error: io::Error| io::Error::new(error.kind(), format!("'{}': {error}", parent.display()));
-        let words = |name: &str| fs::read_to_string(parent.join(name)).map_err(failed);
-        let (there, given) = (words("cgroup.controllers")?, words("cgroup.subtree_control")?);
+        let failed = |error| naming(parent, error);
+        delegated(parent, limits)?;
+        let given = fs::read_to_string(parent.join("cgroup.subtree_control")).map_err(failed)?;
         for controller in limits.controllers() {
-            if !there.split_whitespace().any(|word| word == controller) {
-                return Err(failed(io::Error::other(format!(
-                    "the controller '{controller}' is not delegated"
-                ))));
-            }
             if !given.split_whitespace().any(|word| word == controller) {
                 fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}")).map_err(failed)?;
             }
@@ -176,13 +160,40 @@ impl Cgroup {
 
 /// Why sessions cannot be limited here, if they cannot.
 pub(crate) fn check() -> io::Result<()> {
-    let (ours, mount) = ours()?;
-    let is_writable =
-        |path: &Path| rustix::fs::access(path.join("cgroup.procs"), rustix::fs::Access::WRITE_OK);
-    match ours.parent().filter(|parent| parent.starts_with(&mount)).map(is_writable) {
-        Some(Ok(())) => Ok(()),
-        _ => Ok(is_writable(&ours)?),
+    let all = ResourceLimits { memory: Some(1), tasks: Some(1), cpu: Some(1) };
+    in_one_of(&ours()?, |parent| {
+        delegated(parent, &all)?;
+        let procs = rustix::fs::access(parent.join("cgroup.procs"), rustix::fs::Access::WRITE_OK);
+        procs.map_err(|error| naming(parent, error.into()))
+    })
+}
+
+/// Tries it with those that may hold the cgroup of a session: beside ours, or else in ours.
+fn in_one_of<T>(
+    (ours, mount): &(PathBuf, PathBuf),
+    attempt: impl Fn(&Path) -> io::Result<T>,
+) -> io::Result<T> {
+    match ours.parent().filter(|parent| parent.starts_with(mount)) {
+        Some(parent) => attempt(parent).or_else(|why| attempt(ours).map_err(|_| why)),
+        None => attempt(ours),
     }
+}
+
+/// Are all controllers there that these limits take?
+fn delegated(parent: &Path, limits: &ResourceLimits) -> io::Result<()> {
+    let there =
+        fs::read_to_string(parent.join("cgroup.controllers")).map_err(|error| naming(parent, error))?;
+    match limits.controllers().find(|controller| !there.split_whitespace().any(|word| word == *controller)) {
+        None => Ok(()),
+        Some(lacking) => {
+            let why = format!("the controller '{lacking}' is not delegated");
+            Err(naming(parent, io::Error::other(why)))
+        }
+    }
+}
+
+fn naming(parent: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("'{}': {error}", parent.display()))
 }
 
 /// Our cgroup, and where all of them are.
