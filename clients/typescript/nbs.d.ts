@@ -170,11 +170,32 @@ export interface WaitPatternOptions extends CallOptions {
 export interface ReadOptions extends CallOptions {
     offset?: number
     last?: number
+    /** Its output, by its number in `history`. */
+    command?: number
     limit?: Amount
     max?: Amount
     strip?: boolean
     rendered?: boolean
     ansi?: boolean
+}
+
+export interface CastOptions extends CallOptions {
+    /** Only that one, by its number in `history`. */
+    command?: number
+}
+
+export interface HistoryOptions extends CallOptions {
+    failed?: boolean
+    /** Only commands that match, or whose directory does. */
+    grep?: string
+    /** Only commands that began at most so long ago. */
+    since?: Time
+    last?: number
+}
+
+export interface HistoryOfAllOptions extends HistoryOptions {
+    name?: string
+    machine?: Texts
 }
 
 export interface ReadNewOptions extends CallOptions {
@@ -395,7 +416,9 @@ export class Session implements AsyncDisposable {
     /** Sets the activity that the session shows. */
     report(state: 'working' | 'waiting' | 'done' | 'failed' | 'idle' | 'clear', text?: string, options?: CallOptions): Promise<void>
     /** A session with `record` as an asciicast. */
-    cast(options?: CallOptions): Promise<string>
+    cast(options?: CastOptions): Promise<string>
+    /** The commands that the session's shells have executed, oldest first: the fields of each. */
+    history(options?: HistoryOptions): Promise<Record<string, any>[]>
     /** Starts the command of a dead session again, as a new session. */
     restart(options?: RestartOptions): Promise<Session>
     /** Ends the session with all its processes, and removes it. */
@@ -412,6 +435,8 @@ export function sessions(options?: ListOptions): Promise<SessionInfo[]>
 export function find(name: string, options?: FindOptions): Promise<string>
 /** Waits until a condition is met, of each session, or with `any` of one. */
 export function wait(handles: readonly string[], options?: WaitAllOptions): Promise<Met[]>
+/** The commands that the shells of all sessions have executed, by their start. */
+export function history(options?: HistoryOfAllOptions): Promise<Record<string, any>[]>
 /** How sessions ended: the fields of their exit records. */
 export function events(options?: Omit<EventsOptions, 'waiting'>): Promise<Record<string, any>[]>
 /** Each session that ends from now on; with `waiting` also each that starts to wait for input. */

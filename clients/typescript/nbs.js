@@ -429,7 +429,11 @@ export class Session {
     }
 
     async cast(options = {}) {
-        return (await text(['cast', this.handle], options)).toString()
+        return (await text(['cast', ...wordsOf(options), this.handle], options)).toString()
+    }
+
+    async history(options = {}) {
+        return objects(['history', '--json', ...wordsOf(options), this.handle], options)
     }
 
     async restart(options = {}) {
@@ -464,6 +468,10 @@ export async function find(name, options = {}) {
 
 export async function wait(handles, options = {}) {
     return (await objects(['wait', '--json', ...wordsOf(options), ...handles], options)).map(metOf)
+}
+
+export async function history(options = {}) {
+    return objects(['history', '--json', ...(options.name ? [] : ['--all']), ...wordsOf(options)], options)
 }
 
 export async function events(options = {}) {

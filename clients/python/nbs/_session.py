@@ -243,6 +243,7 @@ class Session(_Base):
     integrate = _method_now(_verbs.integrate)
     report = _method_now(_verbs.report)
     cast = _method_now(_verbs.cast)
+    history = _method_now(_verbs.history)
     kill = _method_now(_verbs.kill_one)
 
     def restart(self, **options: Any) -> Self:
@@ -341,6 +342,7 @@ class AsyncSession(_Base):
     integrate = _method_later(_verbs.integrate)
     report = _method_later(_verbs.report)
     cast = _method_later(_verbs.cast)
+    history = _method_later(_verbs.history)
     kill = _method_later(_verbs.kill_one)
 
     async def restart(self, **options: Any) -> Self:
@@ -491,6 +493,7 @@ sessions = now(_verbs.list_)
 find = now(_verbs.find)
 wait = now(_verbs.wait)
 events = now(_verbs.events)
+history = now(_verbs.history_of_all)
 kill = now(_verbs.kill)
 gc = now(_verbs.gc)
 render = now(_verbs.render)

@@ -526,15 +526,23 @@ def read(
     *,
     offset: Optional[int] = None,
     last: Optional[int] = None,
+    command: Optional[int] = None,
     limit: Optional[Amount] = None,
     max: Optional[Amount] = None,
     strip: bool = False,
     rendered: bool = False,
     ansi: bool = False,
 ) -> Call[Output]:
-    """The session's output, or a part of it."""
+    """The session's output, or a part of it: `command` is a number of `history`."""
     options = words_of(
-        offset=offset, last=last, limit=limit, max=max, strip=strip, rendered=rendered, ansi=ansi
+        offset=offset,
+        last=last,
+        command=command,
+        limit=limit,
+        max=max,
+        strip=strip,
+        rendered=rendered,
+        ansi=ansi,
     )
     return Call(["read", "--json", *options, session], lambda printed: output_of(printed.object()))
 
@@ -591,9 +599,22 @@ def pwd(session: str) -> Call[str]:
     return Call(["pwd", "--json", session], lambda printed: str(printed.object()["folder"]))
 
 
-def cast(session: str) -> Call[str]:
-    """A session with `record=True` as an asciicast."""
-    return Call(["cast", session], Printed.text)
+def cast(session: str, *, command: Optional[int] = None) -> Call[str]:
+    """A session with `record=True` as an asciicast, or a command of its `history`."""
+    return Call(["cast", *words_of(command=command), session], Printed.text)
+
+
+def history(
+    session: str,
+    *,
+    failed: bool = False,
+    grep: Optional[str] = None,
+    since: Optional[Time] = None,
+    last: Optional[int] = None,
+) -> Call[List[Dict[str, Any]]]:
+    """The commands that the session's shells have executed, oldest first: the fields of each."""
+    words = words_of(failed=failed, grep=grep, since=since, last=last)
+    return Call(["history", "--json", *words, session], Printed.objects)
 
 
 # Those about all sessions.
@@ -612,6 +633,20 @@ def list_(
     are done."""
     words = ["list", "--json", *words_of(waiting=waiting, name=name, on=machine)]
     return Call(words, lambda printed: [info_of(said) for said in printed.objects()])
+
+
+def history_of_all(
+    *,
+    failed: bool = False,
+    grep: Optional[str] = None,
+    since: Optional[Time] = None,
+    last: Optional[int] = None,
+    name: Optional[str] = None,
+    machine: Optional[Texts] = None,
+) -> Call[List[Dict[str, Any]]]:
+    """The same of all sessions, by the start of each command."""
+    words = words_of(failed=failed, grep=grep, since=since, last=last, name=name, on=machine)
+    return Call(["history", "--json", *([] if name else ["--all"]), *words], Printed.objects)
 
 
 def events(*, name: Optional[str] = None, machine: Optional[Texts] = None) -> Call[List[Dict[str, Any]]]:

@@ -13,6 +13,7 @@ wait = later(_verbs.wait)
 events = later(_verbs.events)
 kill = later(_verbs.kill)
 gc = later(_verbs.gc)
+history = later(_verbs.history_of_all)
 render = later(_verbs.render)
 
-__all__ = ["Session", "events", "find", "gc", "kill", "render", "sessions", "wait", "watch"]
+__all__ = ["Session", "events", "find", "gc", "history", "kill", "render", "sessions", "wait", "watch"]

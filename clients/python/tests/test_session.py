@@ -364,6 +364,18 @@ def test_a_thousand_calls_leave_no_descriptor_and_no_thread():
     assert threading.active_count() == 1
 
 
+def test_the_history_has_each_command_and_its_output():
+    with nbs.Session() as shell:
+        shell.run("echo one")
+        shell.run("echo two >&2; (exit 3)")
+        failed = shell.history(failed=True)
+        assert [(said["command"], said["exit_code"], said["source"]) for said in failed] == [
+            ("echo two >&2; (exit 3)", 3, "run")
+        ]
+        assert shell.read(command=failed[0]["command_id"], strip=True).text == "two\n"
+        assert [said["handle"] for said in nbs.history(grep="^echo one$")] == [shell.handle]
+
+
 def test_the_file_is_found_beside_the_package(monkeypatch, tmp_path):
     monkeypatch.delenv("NBS_FILE")
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -10,7 +10,10 @@ from nbs import _verbs
 
 # What is left out on purpose. A new command that is neither here nor in the library fails a test.
 LEFT_OUT = {
+    "cp": "for a person, and programs such as git and rsync",
     "doctor": "for a person",
+    "exec": "for a person, and programs such as git and rsync",
+    "forward": "for a person, and programs such as git and rsync",
     "help": "for a person",
     "hooks": "for a person: it changes the settings of an agent",
     "machine": "for a person: machines are set up once",
@@ -21,6 +24,8 @@ LEFT_OUT_OPTIONS = {
     "attach --interactive": "for a person; nbs.pexpect has interact",
     "attach --read-only": "for a person",
     "attach --legacy-exit": "for programs of before",
+    "history --export": "the objects have all of it",
+    "history --follow": "watch tells of changes",
     "list --long": "for a person",
     "list --follow": "watch tells of changes",
     "report --hook": "for the hooks of agents",
@@ -32,9 +37,9 @@ LEFT_OUT_OPTIONS = {
     "send --secret-fd": "secret is typed",
 }
 # Commands of another name here; several functions share one where its answers differ.
-FUNCTIONS = {"list": [_verbs.list_], "events": [_verbs.events, _verbs.watch], "create": [], "ensure": []}
+FUNCTIONS = {"history": [_verbs.history, _verbs.history_of_all], "list": [_verbs.list_], "events": [_verbs.events, _verbs.watch], "create": [], "ensure": []}
 # Options that have another name, or are given by how a function is called.
-ALWAYS = {"--json", "--stdin", "--secret-stdin", "--resume"}
+ALWAYS = {"--all", "--json", "--stdin", "--secret-stdin", "--resume"}
 NAMES = {"on": "machine", "no-enter": "enter"}
 GIVEN = {"screen --ansi", "send --secret-stdin", "events --follow", "list --json"}
 

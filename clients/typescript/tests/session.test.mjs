@@ -106,6 +106,17 @@ test('output arrives as it is printed', async () => {
     })
 })
 
+test('the history has each command and its output', async () => {
+    await using(await Session.create(), async shell => {
+        await shell.run('echo one')
+        await shell.run('echo two; (exit 3)')
+        const [failed] = await shell.history({ failed: true })
+        assert.deepEqual([failed.command, failed.exit_code], ['echo two; (exit 3)', 3])
+        assert.equal((await shell.read({ command: failed.command_id, strip: true })).text, 'two\n')
+        assert.deepEqual((await nbs.history({ grep: '^echo one$' })).map(one => one.handle), [shell.handle])
+    })
+})
+
 test('the screen is text and a picture', async () => {
     await using(await Session.create('bash', { size: [40, 5] }), async shell => {
         await shell.run("printf '\\033[31mred\\033[0m and plain\\n'")
@@ -166,13 +177,13 @@ test('many calls at once leave no process and no descriptor', async () => {
 })
 
 // Every command of nbs-ts has its method or function, and every option its property.
-const LEFT_OUT = new Set(['doctor', 'help', 'hooks', 'machine', 'notify', 'top'])
+const LEFT_OUT = new Set(['cp', 'doctor', 'exec', 'forward', 'help', 'hooks', 'machine', 'notify', 'top'])
 const LEFT_OUT_OPTIONS = new Set([
-    'attach --interactive', 'attach --read-only', 'attach --legacy-exit', 'list --long', 'list --follow', 'report --hook',
+    'attach --interactive', 'attach --read-only', 'attach --legacy-exit', 'history --export', 'history --follow', 'list --long', 'list --follow', 'report --hook',
     'report --quiet', 'render --png', 'restart --boot', 'screen --png', 'screen --svg', 'send --secret-fd', 'screen --ansi', 'events --follow',
 ])
-const ALWAYS = new Set(['json', 'stdin', 'secretStdin', 'resume'])
-const INTERFACES = { wait: 'WaitAll', kill: 'KillAll', ensure: 'Create', eof: 'Timeout', integrate: 'Timeout', 'wait-complete': 'Timeout' }
+const ALWAYS = new Set(['all', 'json', 'stdin', 'secretStdin', 'resume'])
+const INTERFACES = { history: 'HistoryOfAll', wait: 'WaitAll', kill: 'KillAll', ensure: 'Create', eof: 'Timeout', integrate: 'Timeout', 'wait-complete': 'Timeout' }
 const NAMES = { on: 'machine', noEnter: 'enter' }
 
 test('every command and option is here', () => {
