@@ -302,10 +302,12 @@ impl OutputState {
         if bytes.last() == Some(&SignalKey::Interrupt.byte()) {
             self.note_interrupted();
         }
-        // Behind a terminal without lines there may be another, which has them.
+        // Behind a terminal without lines there may be another, which has them; and before its first
+        // prompt, a shell's editor may be on.
+        let goes_to_editor = matches!(self.prompt, PromptState::Unknown | PromptState::Entered);
         let held = held
             || to_shell
-                && (self.level > 0 || self.prompt == PromptState::Entered)
+                && (self.level > 0 || goes_to_editor)
                 && bytes.last().is_some_and(|last| *last >= b' ');
         self.half_line = held && !self.prompt.is_there();
     }

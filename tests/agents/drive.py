@@ -235,9 +235,10 @@ class Trial:
         while not model.last("done", typed):
             if time.time() > end:
                 raise Failure(f"the tools were not called; the screen:\n{session.screen()}")
-            # It says that it waits before it shows what it asks: until then, keys are text of the next task.
+            # Claude says that it waits before it shows what it asks: until then, keys are text of its next task.
             told = session.told[-1][2]
-            if told["activity"] == "waiting" and told["question"] and len(told["choices"]) > 1:
+            is_shown = self.agent != "claude" or len(told["choices"]) > 1
+            if told["activity"] == "waiting" and is_shown:
                 session.call("key", session.handle, *ALLOW.get(self.agent, ["1"]))
                 time.sleep(1)
             time.sleep(0.05)

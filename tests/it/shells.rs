@@ -599,6 +599,22 @@ fn a_command_after_a_dropped_line_has_the_terminal_in_canonical_mode() {
     }
 }
 
+/// As by a shell that is slow between its editor's start and its prompt.
+#[test]
+fn half_a_line_that_is_typed_before_the_first_prompt_is_dropped() {
+    for command in ["busybox ash", "mksh"] {
+        let scratch = Scratch::new();
+        scratch.bash("mkfifo gate").code(0);
+        fs::write(scratch.path.join("rc"), "stty -icanon -echo; echo begun; : <gate").unwrap();
+        let rc = format!("--env=ENV={}", scratch.path.join("rc").display());
+        let handle = scratch.create_with(&[&rc], command);
+        eventually("its start", || scratch.ts(&["read", &handle]).out().contains("begun"));
+        scratch.ts(&["send", "--no-enter", &handle, "half a line"]).code(0);
+        scratch.bash(": >gate").code(0);
+        scratch.ts(&["run", &handle, "echo whole"]).code(0).stdout("whole\n");
+    }
+}
+
 #[test]
 fn run_prints_no_mark_of_a_shell_that_exits() {
     for command in ["bash", "zsh", "fish", "dash", "busybox ash", "ksh93", "mksh"] {
