@@ -31,7 +31,7 @@ mod submission;
 mod verdict;
 
 pub(crate) use activity::{Activity, Because, REPORT, Report, ReportState};
-pub(crate) use activity_view::{ActivityView, Wanted, removed, removed_of};
+pub(crate) use activity_view::{ActivityView, ReplyKind, removed, removed_of};
 pub(crate) use answering::answer;
 pub(crate) use check::{CheckReport, Fault, TRIAL};
 pub(crate) use completion::{Completion, completion_line};

@@ -1,12 +1,12 @@
 //! call - one call of a command of nbs-ts, for another process
 //!
-//! An internal role. `nbs-mcp` or `nbs-far`, whose process ID is PARENT, starts
+//! An internal role. `nbs-mcp`, `nbs-far` or a `cp`, whose process ID is PARENT, starts
 //! `nbs-call PARENT pipes|terminal COMMAND...`. It executes a command of `nbs-ts`, or
 //! `nbs-spawn-worker` if COMMAND is `spawn-worker`. If COMMAND is `page`, it sends the sessions to a
-//! page. If it is `exec`, it runs a program, and ends all that the program has started when the
-//! program or PARENT has ended. With `terminal`, its standard input is the terminal that it runs on. A call that waits is
-//! of no use without its parent, and ends with it; the session that it waits for goes on. The other
-//! calls are brief, and end by themselves.
+//! page. If it is `exec`, it runs a program, copies files or carries a connection; when that or PARENT
+//! has ended, it ends all that the program has started. With `terminal`, its standard input is the
+//! terminal that it runs on. A call that waits is of no use without its parent, and ends with it; the
+//! session that it waits for goes on. The other calls are brief, and end by themselves.
 
 use std::os::unix::ffi::OsStrExt;
 

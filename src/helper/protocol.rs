@@ -19,7 +19,8 @@
 //! umask, in octal digits. `c`: the command, as a log may show it. `+`: `NAME=VALUE`, to add to the
 //! environment. `-`: a NAME to remove from it. `h`: `-clear`, or a glob: the variables of the helper that
 //! the command does not get. `j`: a word of its confinement (`sys/confinement.rs`); without one, it is
-//! not confined. `l`: a limit, as `tasks=500`, which it has together with all its processes. `w`: a word of the command; the first is the program. `d`, `s`, `u` and a `w` are required.
+//! not confined. `l`: a limit for all its processes together, as `tasks=500`. `w`: a word of the command; the first
+//! is the program. `d`, `s`, `u` and a `w` are required.
 //!
 //! The answer to `S` is `F`, which carries the master and the writing end of a pipe, and then lines:
 //! `ready CHILD KEEPER` (PIDs) at once. The child waits until a byte is written to the pipe, and ends

@@ -47,7 +47,7 @@ impl JailOptions {
         roots.map(|root| Path::new(OsStr::from_bytes(root)))
     }
 
-    /// What the kernel is asked for. `private` is the directory for temporary files.
+    /// The restrictions that the kernel enforces. `private` is the directory for temporary files.
     pub(crate) fn confinement(&self, private: PathBuf) -> Option<Confinement> {
         let paths = |roots: &Vec<Vec<u8>>| -> Vec<PathBuf> {
             roots.iter().map(|root| OsStr::from_bytes(root).into()).collect()
@@ -64,7 +64,7 @@ impl JailOptions {
         })
     }
 
-    /// What a session with the options `there` may do, and one with these may not.
+    /// Something that the options `there` allow a session, and these do not.
     pub(crate) fn exceeded_by(&self, there: &JailOptions) -> Option<String> {
         let shown = |root: &Vec<u8>| format!("'{}'", OsStr::from_bytes(root).display());
         let writes = |options: &JailOptions| {

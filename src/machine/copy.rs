@@ -242,7 +242,7 @@ pub(crate) fn receive(words: &[OsString]) -> Result<()> {
 
 pub(crate) const INTO: &str = "into";
 
-/// Where the copies go, as cp(1) has it.
+/// The target of the copies, by the rules of cp(1).
 struct Target {
     path: PathBuf,
     folder: Folder,

@@ -296,7 +296,8 @@ impl FarEnd {
         call.number = Some(number);
         call.orphaned = None;
         (call.exit_sent, call.close_sent) = (false, false);
-        // Of a program's output, what its caller has not printed yet still counts as under way.
+        // The caller acknowledges a program's output when it has printed it, and may not have printed all
+        // that it received.
         let resume: fn(&mut Outgoing, u64) -> bool =
             if call.is_exec { Outgoing::go_on } else { Outgoing::resume };
         let known = resume(&mut call.out, order.stdout) && resume(&mut call.err, order.stderr);

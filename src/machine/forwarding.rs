@@ -15,6 +15,7 @@ use crate::{
         name::MachineName,
         outbox::{self, Outbox},
         port::{Address, Listener},
+        pump::{AT_ONCE, print_errors},
     },
     outcome::{Failure, Result, Trying},
     sys::{
@@ -23,10 +24,7 @@ use crate::{
         signals::{self, Signals},
         socket::Entrance,
     },
-    terminal::text,
 };
-
-const AT_ONCE: usize = 64 * 1024;
 
 /// The longest line of what listens there: a name and an address, whose path may be long.
 const LONGEST_LINE: usize = 8 * 1024;
@@ -164,14 +162,6 @@ fn reach(machine: &MachineName) -> Result<()> {
         let mut poll_set = PollSet::new();
         call.watch(&mut poll_set, ());
         poll_set.wait(call.deadline()).trying("wait for the other machine")?;
-    }
-}
-
-fn print_errors(call: &mut RemoteCall, bytes: &[u8]) {
-    call.take(Stream::Stderr, bytes.len());
-    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let line = text::escaped(line.strip_prefix(b"nbs-ts: ").unwrap_or(line));
-        cli::warn("nbs-ts", &format!("{}: {line}", call.machine()));
     }
 }
 

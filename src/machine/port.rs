@@ -6,8 +6,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fmt, fs,
-    io::{self, Read},
+    fmt, fs, io,
     net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
@@ -22,14 +21,18 @@ use std::{
 
 use crate::{
     cli,
-    machine::{self, outbox, outbox::Outbox},
+    machine::{
+        self, outbox,
+        outbox::Outbox,
+        pump::{AT_ONCE, MOST_PENDING},
+    },
     outcome::{Failure, Result, Trying},
     session::{FAR, StateDir},
     sys::{
         child,
         deadline::Deadline,
         fdpass,
-        poll::{self, PollSet},
+        poll::PollSet,
         random,
         signals::{SIGUSR1, Signals},
         socket::{self, Entrance},
@@ -43,11 +46,6 @@ const CONNECTING: Duration = Duration::from_secs(20);
 
 /// How long the process that fetches a connection may take to say which.
 const FETCHING: Duration = Duration::from_secs(5);
-
-/// So much is kept in each direction.
-const MOST_PENDING: usize = 256 * 1024;
-
-const AT_ONCE: usize = 64 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
@@ -275,6 +273,7 @@ pub(crate) fn listen(words: &[OsString]) -> Result<()> {
 enum Listening {
     Connection,
     Fetcher,
+    Token,
     Stdin,
     End,
 }
@@ -282,17 +281,26 @@ enum Listening {
 fn serve(listener: &Listener, fetchers: &UnixListener, name: &str) -> io::Result<()> {
     let ending = Signals::catch(&[SIGUSR1])?;
     let stdin = io::stdin();
-    let (mut entrance, mut unread) = (Entrance::default(), Vec::new());
+    let (mut entrance, mut fetchers_entrance) = (Entrance::default(), Entrance::default());
+    let mut unread = Vec::new();
     let mut waiting: Vec<(String, UnixStream)> = Vec::new();
+    let mut unnamed: Vec<(UnixStream, Deadline)> = Vec::new();
     say(&format!("{name} {}\n", listener.address()?))?;
     loop {
         let mut poll_set = PollSet::new();
-        let deadline = entrance.watch(listener, &mut poll_set, Listening::Connection);
-        poll_set.readable(fetchers, Listening::Fetcher);
+        let mut deadline = entrance.watch(listener, &mut poll_set, Listening::Connection);
+        deadline = deadline.min(fetchers_entrance.watch(fetchers, &mut poll_set, Listening::Fetcher));
+        for (fetcher, until) in &unnamed {
+            poll_set.readable(fetcher, Listening::Token);
+            deadline = deadline.min(*until);
+        }
         poll_set.readable(&stdin, Listening::Stdin);
         poll_set.readable(&ending, Listening::End);
-        for event in poll_set.wait(deadline)? {
+        let events = poll_set.wait(deadline)?;
+        unnamed.retain_mut(|(fetcher, until)| !until.has_passed() && !hand_over(fetcher, &mut waiting));
+        for event in events {
             match event {
+                Listening::Token => {}
                 Listening::Connection => {
                     if let Some(stream) = entrance.take(listener.accept()) {
                         let token = random::hex::<16>()?;
@@ -300,7 +308,12 @@ fn serve(listener: &Listener, fetchers: &UnixListener, name: &str) -> io::Result
                         waiting.push((token, stream));
                     }
                 }
-                Listening::Fetcher => hand_over(fetchers, &mut waiting),
+                Listening::Fetcher => {
+                    if let Some(fetcher) = fetchers_entrance.take(fetchers.accept()) {
+                        fetcher.set_nonblocking(true)?;
+                        unnamed.push((fetcher, Deadline::after(FETCHING)));
+                    }
+                }
                 Listening::Stdin => {
                     let mut buffer = [0; 4096];
                     let count = child::read_stdin(&mut buffer)?;
@@ -323,21 +336,21 @@ fn say(line: &str) -> io::Result<()> {
     child::write_stdout(line.as_bytes()).map(drop)
 }
 
-/// A process that says no token gets nothing.
-fn hand_over(fetchers: &UnixListener, waiting: &mut Vec<(String, UnixStream)>) {
-    let Ok((mut fetcher, _)) = fetchers.accept() else { return };
+/// Gives the connection whose token has come; a wrong token gets none. Returns whether `fetcher` is done.
+fn hand_over(fetcher: &mut UnixStream, waiting: &mut Vec<(String, UnixStream)>) -> bool {
     let mut token = [0; 32];
-    let read = fetcher
-        .set_nonblocking(false)
-        .and_then(|()| poll::wait_readable(&fetcher, Deadline::after(FETCHING)))
-        .and_then(|_| fetcher.read(&mut token));
-    if read.is_ok_and(|count| count == token.len())
+    let read = outbox::read(fetcher, &mut token);
+    if let Ok(None) = read {
+        return false;
+    }
+    if read.is_ok_and(|count| count == Some(token.len()))
         && let Some(at) = waiting.iter().position(|(known, _)| known.as_bytes() == token)
     {
         let (_, stream) = waiting.swap_remove(at);
         // If it has gone, so has the connection.
-        let _ = fdpass::send(&fetcher, b"C", &[stream.as_fd()]);
+        let _ = fdpass::send(fetcher, b"C", &[stream.as_fd()]);
     }
+    true
 }
 
 /// An address of ours, as ssh has it: `[BIND:]PORT[:HOST:PORT]`, each side also a path.

@@ -26,10 +26,10 @@ use crate::{
     terminal::text,
 };
 
-/// So much is kept between the two.
-const MOST_PENDING: usize = 256 * 1024;
+/// So much is kept in each direction.
+pub(crate) const MOST_PENDING: usize = 256 * 1024;
 
-const AT_ONCE: usize = 64 * 1024;
+pub(crate) const AT_ONCE: usize = 64 * 1024;
 
 pub(crate) enum Side {
     There(Box<RemoteCall>),
@@ -108,17 +108,24 @@ impl Side {
         }
     }
 
-    fn print_error(&mut self, bytes: &[u8]) {
-        if let Side::There(call) = self {
-            call.take(Stream::Stderr, bytes.len());
+    fn print_errors(&mut self, bytes: &[u8]) {
+        match self {
+            Side::There(call) => print_errors(call, bytes),
+            Side::Here(_) => print_lines("", bytes),
         }
-        for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let line = text::escaped(line.strip_prefix(b"nbs-ts: ").unwrap_or(line));
-            match self {
-                Side::There(call) => cli::warn("nbs-ts", &format!("{}: {line}", call.machine())),
-                Side::Here(_) => cli::warn("nbs-ts", &line),
-            }
-        }
+    }
+}
+
+/// Prints what a program there has written to its standard error, with the machine's name.
+pub(crate) fn print_errors(call: &mut RemoteCall, bytes: &[u8]) {
+    call.take(Stream::Stderr, bytes.len());
+    print_lines(&format!("{}: ", call.machine()), bytes);
+}
+
+fn print_lines(before: &str, bytes: &[u8]) {
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let line = text::escaped(line.strip_prefix(b"nbs-ts: ").unwrap_or(line));
+        cli::warn("nbs-ts", &format!("{before}{line}"));
     }
 }
 
@@ -197,7 +204,7 @@ pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) 
         for came in came {
             match came {
                 Came::Stdout(bytes) => pending.extend(bytes),
-                Came::Stderr(bytes) => from.print_error(&bytes),
+                Came::Stderr(bytes) => from.print_errors(&bytes),
                 Came::Ended(End::Exit(code)) => sent = Some(code),
                 Came::Ended(End::Lost(failure)) => return Err(failure),
             }
@@ -219,7 +226,7 @@ pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) 
         for came in came {
             match came {
                 Came::Stdout(bytes) => to.take(bytes.len()),
-                Came::Stderr(bytes) => to.print_error(&bytes),
+                Came::Stderr(bytes) => to.print_errors(&bytes),
                 Came::Ended(End::Exit(code)) => return Ok(code == 0 && sent.is_none_or(|sent| sent == 0)),
                 Came::Ended(End::Lost(failure)) => return Err(failure),
             }

@@ -40,7 +40,7 @@ struct Printed {
 
 impl Printed {
     fn new(stream: Stream, output: io::Result<Output>) -> Printed {
-        // What cannot be used has no reader.
+        // A stream that cannot be used counts as closed.
         Printed { stream, output: output.ok(), unprinted: Outbox::default() }
     }
 
@@ -69,7 +69,7 @@ impl Printed {
     }
 }
 
-/// Until the program has ended, and all that it has printed is printed. Returns its exit code.
+/// Carries until the program has ended and all its output is printed. Returns its exit code.
 pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
     let what = "carry the streams of a program";
     let ours = Process::read(std::process::id());

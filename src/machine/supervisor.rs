@@ -21,7 +21,8 @@ use crate::{
     },
 };
 
-/// These go on when what has started them ends.
+/// These go on when what has started them ends. A name proves nothing, but need not: a program that wants
+/// to go on can create a session.
 const DAEMONS: [&str; 7] = [RELAY, KEEPER, MONITOR, BRIDGE, FAR_ROLE, "nbs-ts-helper", "nbs-page"];
 
 /// Signals that are for the program.

@@ -19,8 +19,8 @@ use crate::{
         versioned_screen::{self, Numbers},
     },
     session::{
-        Activity, ActivityView, CommandEntry, Handle, InputSource, ListEntry, ScreenCache, SessionDir,
-        StateDir, Target, Wanted,
+        Activity, ActivityView, CommandEntry, Handle, InputSource, ListEntry, ReplyKind, ScreenCache,
+        SessionDir, StateDir, Target,
         client::{RelayClient, ReportedState, WaitOutcome, sending},
     },
     sys::{clock::unix_seconds, deadline::Deadline},
@@ -263,7 +263,7 @@ impl Tile {
 
     /// Is a line that a person types a task for its program?
     pub(crate) fn wants_task(&self) -> bool {
-        self.overview.wanted() == Wanted::Task
+        self.overview.wanted() == ReplyKind::Task
     }
 
     /// Computes its state besides the screen.

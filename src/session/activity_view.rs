@@ -35,7 +35,7 @@ const BATCH: usize = 200;
 
 /// What a program wants that reads a line which a person types.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum ReplyKind {
     /// A line that is not shown.
     Secret,
     /// The answer to a question. If there are choices, this is the question's identity.
@@ -393,16 +393,16 @@ impl ActivityView {
     }
 
     /// What a line that a person types now is to its program.
-    pub(crate) fn wanted(&self) -> Wanted {
+    pub(crate) fn wanted(&self) -> ReplyKind {
         match self.activity {
-            _ if self.doing == Some(TerminalState::Secret) => Wanted::Secret,
+            _ if self.doing == Some(TerminalState::Secret) => ReplyKind::Secret,
             // A person types it as the program reads it.
-            _ if matches!(self.doing, Some(TerminalState::Line | TerminalState::Prompt)) => Wanted::Line,
+            _ if matches!(self.doing, Some(TerminalState::Line | TerminalState::Prompt)) => ReplyKind::Line,
             Some(Activity::Waiting) => {
-                Wanted::Answer(self.question_id().filter(|_| !self.choices.is_empty()))
+                ReplyKind::Answer(self.question_id().filter(|_| !self.choices.is_empty()))
             }
-            Some(Activity::Idle | Activity::Done | Activity::Failed) => Wanted::Task,
-            _ => Wanted::Line,
+            Some(Activity::Idle | Activity::Done | Activity::Failed) => ReplyKind::Task,
+            _ => ReplyKind::Line,
         }
     }
 

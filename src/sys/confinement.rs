@@ -359,7 +359,7 @@ pub(crate) fn is_possible() -> bool {
     least().is_ok()
 }
 
-/// What this kernel can do, by the option or in words, and why not if it cannot.
+/// For each option and each further ability: why this kernel cannot enforce it, if it cannot.
 pub(crate) fn abilities() -> [(&'static str, Option<String>); 6] {
     let lacks = |linux: &str, found: Result<Ruleset, RulesetError>| {
         found.err().map(|_| format!("the kernel has no Landlock of Linux {linux}"))

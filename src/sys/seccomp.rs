@@ -112,9 +112,10 @@ pub(crate) fn filter(sockets: Sockets) -> Filter {
     {
         filter.rule(call, &[Has(argument, namespaces)], refused(EPERM));
     }
-    // Types into the terminal.
-    filter.rule(libc::SYS_ioctl, &[Is(1, ALL, 0x5412)], refused(EPERM));
-    filter.rule(libc::SYS_ioctl, &[Is(1, ALL, 0x541c)], refused(EPERM));
+    // Both type into a terminal.
+    for request in [libc::TIOCSTI, libc::TIOCLINUX] {
+        filter.rule(libc::SYS_ioctl, &[Is(1, ALL, request as u32)], refused(EPERM));
+    }
     // Limits of other processes.
     filter.rule(libc::SYS_prlimit64, &[Has(0, ALL)], refused(EPERM));
     if sockets != Sockets::All {

@@ -25,8 +25,8 @@ use crate::{
     },
     outcome::{Failure, Result, Trying},
     session::{
-        ActivityView, Address, CommandEntry, Handle, OutputLog, SESSION_ENV, ScreenCache, SessionDir,
-        StateDir, Target, VIEWER, Wanted,
+        ActivityView, Address, CommandEntry, Handle, OutputLog, ReplyKind, SESSION_ENV, ScreenCache,
+        SessionDir, StateDir, Target, VIEWER,
         client::{RelayClient, WaitOutcome},
     },
     sys::{child, deadline::Deadline, poll::PollSet, term},
@@ -441,21 +441,21 @@ impl Top<'_> {
                 self.enter()?;
             }
             // Where there is no text, it is just Enter.
-            Act::Answer { address, text, wanted } if text.is_empty() && wanted != Wanted::Secret => {
+            Act::Answer { address, text, wanted } if text.is_empty() && wanted != ReplyKind::Secret => {
                 self.run("send", &["--no-secret", ANSWER_TIMEOUT], &address, None, None);
             }
-            Act::Answer { address, text, wanted: Wanted::Answer(id) } => {
+            Act::Answer { address, text, wanted: ReplyKind::Answer(id) } => {
                 let id = id.map(|id| format!("--question-id={id}"));
                 let options: Vec<&str> = [ANSWER_TIMEOUT].into_iter().chain(id.as_deref()).collect();
                 self.run("answer", &options, &address, Some(&text), None);
             }
-            Act::Answer { address, text, wanted: Wanted::Task } => {
+            Act::Answer { address, text, wanted: ReplyKind::Task } => {
                 self.run("send", &["--submit", ANSWER_TIMEOUT], &address, Some(&text), None);
             }
-            Act::Answer { address, text, wanted: Wanted::Line } => {
+            Act::Answer { address, text, wanted: ReplyKind::Line } => {
                 self.run("send", &["--no-secret", ANSWER_TIMEOUT], &address, Some(&text), None);
             }
-            Act::Answer { address, text, wanted: Wanted::Secret } => {
+            Act::Answer { address, text, wanted: ReplyKind::Secret } => {
                 let mut secret = text.into_bytes();
                 secret.push(b'\n');
                 self.run("send", &["--secret-stdin", ANSWER_TIMEOUT], &address, None, Some(&secret));

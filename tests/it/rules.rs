@@ -190,7 +190,11 @@ fn what_real_agents_printed_tells_what_they_did_and_asked() {
             eventually(&format!("{name}, {how}, {number}: {mark}"), || {
                 told =
                     serde_json::from_str(&scratch.ts(&["status", "--json", &handle]).code(0).out()).unwrap();
-                let asks = told["question"].is_null() == mark["question"].is_null();
+                // What is drawn may come before what the agent says of itself.
+                let asks = match mute {
+                    true => told["question"].is_null() == mark["question"].is_null(),
+                    false => told["question"] == mark["question"],
+                };
                 told["activity"] == mark["is"] && asks && told["choices"] == mark["choices"]
             });
             match mute {
@@ -199,7 +203,7 @@ fn what_real_agents_printed_tells_what_they_did_and_asked() {
                     assert_ne!(told["because"], "program-status");
                 }
                 true => assert_ne!(told["because"], "program-status", "{name}: {number}"),
-                false => assert_eq!(told["question"], mark["question"], "{name}: {number}"),
+                false => {}
             }
         }
     }

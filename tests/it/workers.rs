@@ -512,7 +512,7 @@ fn the_first_process_of_a_container_may_be_a_worker() {
 }
 
 /// Every path below a folder.
-fn tree(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn tree(folder: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

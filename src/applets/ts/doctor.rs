@@ -195,7 +195,7 @@ fn terminals() -> CheckResult {
     }
 }
 
-/// What sessions can be kept from, on this kernel.
+/// Which restrictions of sessions this kernel can enforce.
 fn confinement() -> CheckResult {
     let (can, cannot): (Vec<_>, Vec<_>) =
         confinement::abilities().into_iter().partition(|(_, why)| why.is_none());

@@ -65,7 +65,7 @@ use crate::{
     terminal::{cells, text},
 };
 
-struct Wanted {
+struct HistoryFilter {
     failed: bool,
     grep: Option<Regex>,
     /// Since 1970.
@@ -73,7 +73,7 @@ struct Wanted {
     last: usize,
 }
 
-impl Wanted {
+impl HistoryFilter {
     fn has(&self, entry: &CommandEntry) -> bool {
         let found = |regex: &Regex| {
             regex.is_match(&entry.command)
@@ -105,7 +105,7 @@ impl Wanted {
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let (all, pattern) = (call.has("all"), call.optional("name", cli::text)?);
     let since = call.optional("since", cli::time)?;
-    let wanted = Wanted {
+    let wanted = HistoryFilter {
         failed: call.has("failed"),
         grep: call.optional("grep", cli::regex)?,
         since: since.map(|ago| unix_seconds(SystemTime::now()).saturating_sub(ago)),
@@ -158,7 +158,11 @@ fn export_form(option: &str, value: &OsStr) -> Result<ExportForm> {
 }
 
 /// Prints those that have ended, and then each that ends.
-fn follow(session: &SessionDir, wanted: &Wanted, line: &dyn Fn(&CommandEntry) -> String) -> Result<()> {
+fn follow(
+    session: &SessionDir,
+    wanted: &HistoryFilter,
+    line: &dyn Fn(&CommandEntry) -> String,
+) -> Result<()> {
     let stdout = io::stdout();
     let mut client = RelayClient::open(session)?;
     // Those before have been printed, but for these, which ran.

@@ -149,7 +149,7 @@ impl Notifier {
         feed.take_news(state_dir, &mut |news| match news {
             FeedNews::Told(overview) => {
                 let is_here = overview.machine.is_none();
-                // What is told elsewhere has been looked at there.
+                // Another machine looks at the screens of its own sessions.
                 let looked = if is_here { state_dir.looked_at(*overview) } else { Some(*overview) };
                 let Some(overview) = looked else { return };
                 let handle = &overview.glance.handle;

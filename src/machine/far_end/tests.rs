@@ -553,7 +553,7 @@ fn a_program_that_nobody_takes_up_is_ended_with_what_it_has_started() {
     far.disconnect(now);
     let later = now + LINGER;
     assert_eq!(far.look_at_the_clock(later), [Effect::HangUp { key: 5 }]);
-    // What ends it sees the end of the far side, and must not be killed before it has done so.
+    // The process that supervises it sees the end of the far side, and needs time to end the program.
     assert!(far.is_over(later) && far.end_all(later).is_empty());
 }
 

@@ -3,7 +3,7 @@
 //! Pure.
 
 use crate::{
-    session::{Activity, ActivityView, Address, CommandEntry, Wanted},
+    session::{Activity, ActivityView, Address, CommandEntry, ReplyKind},
     terminal::{cells, screen::Screen},
     ts::listing::Columns,
     ts::top::model::{Mode, Model},
@@ -249,7 +249,7 @@ fn footer(model: &Model, cols: usize) -> (String, Option<usize>) {
     };
     match &model.mode {
         Mode::Filter => typed("/", &model.filter),
-        Mode::Answer { address, wanted: Wanted::Secret, .. } => {
+        Mode::Answer { address, wanted: ReplyKind::Secret, .. } => {
             typed(&format!("secret for {} (not shown): ", model.name(address)), "")
         }
         Mode::Answer { address, text, .. } => typed(&format!("answer {}: ", model.name(address)), text),

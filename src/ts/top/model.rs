@@ -1,7 +1,7 @@
 //! The state of `top`, and its reaction to keys. Pure: the caller performs the actions.
 
 use crate::{
-    session::{Activity, ActivityView, Address, Wanted},
+    session::{Activity, ActivityView, Address, ReplyKind},
     sorted::{Map, Set},
     ts::listing,
     ts::top::keys::Key,
@@ -15,7 +15,7 @@ pub(crate) enum Mode {
     /// A text that the sessions shown have in them.
     Filter,
     /// A line for that session to read.
-    Answer { address: Address, text: String, wanted: Wanted },
+    Answer { address: Address, text: String, wanted: ReplyKind },
     /// It is asked whether that session is to be ended, or removed.
     End { address: Address },
 }
@@ -30,7 +30,7 @@ pub(crate) enum Act {
     Answer {
         address: Address,
         text: String,
-        wanted: Wanted,
+        wanted: ReplyKind,
     },
     /// To be ended, or, of a dead one, removed.
     End {
@@ -411,7 +411,7 @@ mod tests {
         model.remove(&[handle(1)]);
         model.press(Key::Backspace);
         model.press(Key::Text('q'));
-        let answer = Act::Answer { address: handle(1), text: "yq".into(), wanted: Wanted::Answer(None) };
+        let answer = Act::Answer { address: handle(1), text: "yq".into(), wanted: ReplyKind::Answer(None) };
         assert_eq!(press(&mut model, "\r"), answer);
         assert_eq!((press(&mut model, "ax\x1b"), &model.mode), (Act::Nothing, &Mode::List));
     }

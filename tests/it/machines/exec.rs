@@ -68,7 +68,7 @@ yes | nbs-ts exec box 'exec <&-; until [ -e go ]; do sleep 0.01; done' &
 wait_for_it() {{ wait $!; }}
 touch {home}/go
 wait_for_it
-yes | nbs-ts exec box 'read line; exec <&-; sleep 0.1; echo $line'
+yes | nbs-ts exec box 'read line; exec <&-; echo $line'
 echo "${{PIPESTATUS[*]}}"
 nbs-ts exec box yes | head -1
 echo "${{PIPESTATUS[*]}}"

@@ -1,6 +1,7 @@
 //! `forward`: ports and sockets there, here, and the reverse.
 
 use super::{exec::noise, *};
+use crate::{support::PATIENCE, workers::tree};
 use std::{
     io::{Read, Write},
     net::{Shutdown, TcpStream},
@@ -72,6 +73,7 @@ impl Forward {
 
 fn ask(port: u16, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut got = Vec::new();
     thread::scope(|scope| {
         let mut writer = stream.try_clone().unwrap();
@@ -125,8 +127,26 @@ fn sockets_by_path_are_forwarded_and_no_file_is_left() {
         forward.end();
         eventually("no file", || !socket.exists());
     }
-    let left = fs::read_dir(there.home.join(".nbs-ts/far")).unwrap().flatten();
-    assert!(!left.into_iter().any(|entry| entry.file_name().as_bytes().starts_with(b"listen-")));
+    assert_eq!(fetching_sockets(&there), <[PathBuf; 0]>::default());
+}
+
+/// The sockets by which accepted connections are fetched there.
+fn fetching_sockets(there: &Elsewhere) -> Vec<PathBuf> {
+    let files = tree(&there.home.join(".nbs-ts/far")).into_iter();
+    files.filter(|file| file.file_name().unwrap().as_bytes().starts_with(b"listen-")).collect()
+}
+
+#[test]
+fn who_fetches_a_connection_and_says_nothing_holds_up_no_other_for_long() {
+    let there = Elsewhere::new();
+    let server = serve_port();
+    let mut forward = Forward::start(&there, &["--reverse", "box", &format!("0:127.0.0.1:{server}")]);
+    let port = forward.port();
+    let [socket] = &fetching_sockets(&there)[..] else { panic!("no socket") };
+    let silent = UnixStream::connect(socket).unwrap();
+    assert_eq!(ask(port, b"hello"), b"hello");
+    drop(silent);
+    forward.end();
 }
 
 #[test]

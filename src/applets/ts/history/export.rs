@@ -10,7 +10,6 @@ use crate::{
         shell::{Dialect, ShellCommand},
     },
     sys::{clock::unix_seconds, processes::Process},
-    terminal::text,
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,7 +35,7 @@ pub(super) fn export(form: ExportForm, session: &SessionDir, entries: &[CommandE
     }
 }
 
-/// Of each the one that it was executed in, a nested shell, if there was such a one.
+/// For each command, the place of the nested shell in which it was executed, if it was in one.
 fn around(entries: &[CommandEntry]) -> Vec<Option<usize>> {
     let (mut all, mut open): (_, Vec<usize>) = (Vec::new(), Vec::new());
     for (at, entry) in entries.iter().enumerate() {
@@ -63,7 +62,7 @@ fn spans(session: &SessionDir, entries: &[CommandEntry]) -> String {
     };
     let mut lines = String::new();
     for (entry, around) in entries.iter().zip(around(entries)) {
-        // One that has not ended is none yet.
+        // A span has an end.
         let Some(duration) = entry.duration else { continue };
         let program = entry.command.split_whitespace().next().unwrap_or_default();
         let program = program.rsplit('/').next().unwrap_or(program);
@@ -129,7 +128,7 @@ fn traceparent(session: &SessionDir) -> Option<(String, String)> {
     }
 }
 
-/// What the session's own shell executed; the rest is told in comments.
+/// The commands of the session's own shell; those of nested shells are comments.
 fn script(session: &SessionDir, entries: &[CommandEntry]) -> Result<String> {
     let shell = ShellCommand::parse(&session.command()?).map(|shell| shell.dialect);
     let program = match shell {
@@ -150,7 +149,7 @@ fn script(session: &SessionDir, entries: &[CommandEntry]) -> Result<String> {
             if entry.folder != folder
                 && let Some(there) = &entry.folder
             {
-                script += &format!("cd -- '{}'\n", text::escaped(there.as_bytes()).replace('\'', "'\\''"));
+                script += &format!("cd -- '{}'\n", there.replace('\'', "'\\''"));
             }
             folder = entry.folder.clone();
             script += &format!("{}\n", entry.command);
