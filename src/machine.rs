@@ -24,7 +24,7 @@ mod daemon;
 pub(crate) mod executable;
 pub(crate) mod far;
 mod far_end;
-pub(crate) mod far_lines;
+
 pub(crate) mod forwarding;
 pub(crate) mod frames;
 pub(crate) mod name;
@@ -32,6 +32,7 @@ mod near_end;
 pub(crate) mod outbox;
 pub(crate) mod port;
 pub(crate) mod pump;
+pub(crate) mod renewed_call;
 mod silence;
 pub(crate) mod streams;
 pub(crate) mod supervisor;

@@ -11,9 +11,8 @@ use crate::{
     json::{self, Object},
     machine::{
         self,
-        call::{Came, End, RemoteCall},
-        far_lines::FarLines,
         name::MachineName,
+        renewed_call::{CallNews, RenewedCall},
     },
     page::{
         http::{BAD, DONE, GONE, HttpError, NOT_FOUND, OK, TOO_MANY, UNASKED, UNREACHED},
@@ -33,52 +32,30 @@ const LONGEST_ABOUT: usize = 128 * 1024;
 const MOST_BYTES: usize = 256 << 20;
 const MOST_SESSIONS: usize = 20_000;
 
-/// A working machine answers sooner; after this long the page shows that it does not respond.
-const SOON: Duration = Duration::from_secs(2);
-
-/// How long after a call that was given up there is another: at first, and at most.
-const PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
 /// A page that changes to a session, or is loaded again, keeps the connection for this long.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// The result of a request to that machine: nothing to print, or an answer.
 pub(crate) type Done = Result<Option<String>, HttpError>;
 
-/// The state of the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FeedState {
-    /// There is no call. The next one is at this time: never, if no page is open.
-    Pausing(Deadline),
-    /// The call has sent nothing yet. After this time the page shows that.
-    Calling(Deadline),
-    /// It sends its sessions.
-    Heard,
-    /// It did, and the connection is lost. After this time the page shows that.
-    Silent(Deadline),
-}
-
 pub(crate) struct Machine {
-    name: MachineName,
-    // Invariant: `None` exactly while it is pausing.
-    call: Option<RemoteCall>,
-    standing: FeedState,
-    /// Something is to be read or sent.
-    stirred: bool,
-    /// How long it is until the next call when this one is over.
-    pause: Duration,
+    call: RenewedCall,
     /// The time to hang up, if no page is open any more.
     until: Deadline,
-    lines: FarLines,
-    /// The view that was sent to it.
+    /// The view that was sent by this call.
     view: String,
-    /// The requests to that machine, by numbers, and their results.
-    asked: Vec<u64>,
-    done: Vec<(u64, Done)>,
     /// The entry for the machine itself if it cannot be reached, and whether it was sent.
     itself: Entry,
     is_missing: bool,
+    received: Received,
+}
+
+/// What that machine has sent.
+struct Received {
+    machine: MachineName,
+    /// The requests to that machine, by numbers, and their results.
+    asked: Vec<u64>,
+    done: Vec<(u64, Done)>,
     /// By the numbers that their handles are. In boxes, since they come in any order.
     sessions: Map<u32, Box<FarSession>>,
     // Invariant: what they weigh.
@@ -96,61 +73,44 @@ struct FarSession {
 impl Machine {
     pub(crate) fn new(name: MachineName, key: u64) -> Machine {
         let itself = Entry::new(format!("{name}:"), key);
+        let (asked, done, sessions, bytes) = Default::default();
         Machine {
-            name,
-            call: None,
-            standing: FeedState::Pausing(Deadline::NEVER),
-            stirred: false,
-            pause: PAUSE,
+            call: RenewedCall::new(name.clone(), vec![machine::PAGE.into()]),
             until: Deadline::NEVER,
-            lines: FarLines::default(),
             view: String::new(),
-            asked: Vec::new(),
-            done: Vec::new(),
             itself,
             is_missing: false,
-            sessions: Map::new(),
-            bytes: 0,
+            received: Received { machine: name, asked, done, sessions, bytes },
         }
     }
 
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
         let itself = Some(&self.itself).filter(|_| self.is_missing);
-        itself.into_iter().chain(self.sessions.values().map(|session| &session.entry))
+        itself.into_iter().chain(self.received.sessions.values().map(|session| &session.entry))
     }
 
     /// A session's handle on that machine.
     pub(crate) fn handle_there<'n>(&self, name: &'n str) -> Option<&'n str> {
-        name.strip_prefix(self.name.as_str())?.strip_prefix(':')
+        name.strip_prefix(self.call.machine().as_str())?.strip_prefix(':')
     }
 
     pub(crate) fn watch<'a, Event: Copy>(&'a self, poll_set: &mut PollSet<'a, Event>, event: Event) {
-        if let Some(call) = &self.call {
-            call.watch(poll_set, event);
-        }
+        self.call.watch(poll_set, event);
     }
 
-    /// When it is to be tended at the latest.
+    /// When it is to be driven at the latest.
     pub(crate) fn deadline(&self) -> Deadline {
-        let call = self.call.as_ref().map_or(Deadline::NEVER, RemoteCall::deadline);
-        let due = match self.standing {
-            _ if self.stirred => return Deadline::after(Duration::ZERO),
-            FeedState::Pausing(due) | FeedState::Calling(due) | FeedState::Silent(due) => due,
-            FeedState::Heard => Deadline::NEVER,
-        };
-        due.min(self.until).min(call)
+        self.call.deadline().min(self.until)
     }
 
     pub(crate) fn note(&mut self) {
-        self.stirred = true;
+        self.call.note();
     }
 
     /// A page is open: call the machine.
     pub(crate) fn begin(&mut self) {
         self.until = Deadline::NEVER;
-        if self.call.is_none() {
-            self.standing = FeedState::Pausing(Deadline::after(Duration::ZERO));
-        }
+        self.call.begin();
     }
 
     /// No page is open any more.
@@ -162,140 +122,65 @@ impl Machine {
     pub(crate) fn ask(&mut self, number: u64, handle: &str, what: &str, body: &str) {
         let order = Object::new().number("ask", number as i64).text("handle", handle);
         let mut line = order.text("what", what).text("body", body).line().into_bytes();
-        self.asked.push(number);
-        self.send(&line);
+        self.received.asked.push(number);
+        match self.call.is_under_way() {
+            true => self.call.give(&line),
+            false => self.received.give_up(false),
+        }
         // It may be a secret.
         line.fill(0);
     }
 
-    fn send(&mut self, line: &[u8]) {
-        match &mut self.call {
-            Some(call) => call.give_stdin(line),
-            None => self.give_up(),
-        }
-        self.stirred = true;
-    }
-
-    /// The results of pending requests are unknown: requests that were sent may have been executed.
-    fn give_up(&mut self) {
-        let refusal = if self.call.as_ref().is_some_and(RemoteCall::was_sent) { UNREACHED } else { UNASKED };
-        self.done.extend(self.asked.drain(..).map(|number| (number, Err(refusal))));
-    }
-
     /// Drops pending requests that no client waits for any more.
     pub(crate) fn forget_but(&mut self, is_awaited: impl Fn(u64) -> bool) {
-        self.asked.retain(|number| is_awaited(*number));
+        self.received.asked.retain(|number| is_awaited(*number));
     }
 
     /// The results since the last call.
     pub(crate) fn done(&mut self) -> Vec<(u64, Done)> {
-        std::mem::take(&mut self.done)
-    }
-
-    /// Until then.
-    fn hang_up(&mut self, until: Deadline) {
-        self.give_up();
-        (self.call, self.standing) = (None, FeedState::Pausing(until));
-        (self.view, self.lines) = Default::default();
+        std::mem::take(&mut self.received.done)
     }
 
     /// Receives messages, sends the view, and calls the machine if it is time.
     pub(crate) fn drive(&mut self, view: &View, keys: &mut Numbers, numbers: &mut Numbers) {
-        let line = view.line(self.name.as_str());
-        self.stirred |= self.call.is_some() && line != self.view;
-        if !self.stirred && !self.deadline().has_passed() {
-            return;
-        }
-        self.stirred = false;
         if self.until.has_passed() {
-            self.hang_up(Deadline::NEVER);
             self.until = Deadline::NEVER;
+            self.view.clear();
+            let was_sent = self.call.end();
+            self.received.give_up(was_sent);
         }
-        if let FeedState::Pausing(until) = self.standing
-            && until.has_passed()
-        {
-            match RemoteCall::begin(&self.name, vec![machine::PAGE.into()], None, None) {
-                Ok(call) => self.call = Some(call),
-                Err(failure) => return self.disconnect(failure.message().unwrap_or_default(), numbers),
-            }
-            self.standing = FeedState::Calling(Deadline::after(SOON));
+        let received = &mut self.received;
+        let mut news =
+            self.call.drive(&mut |line| received.take(&line, keys, numbers).is_some(), text::last_line_shown);
+        if received.bytes > MOST_BYTES || received.sessions.len() > MOST_SESSIONS {
+            (received.sessions, received.bytes) = (Map::new(), 0);
+            news.push(self.call.refuse("it sent more than can be shown"));
         }
-        let Some(call) = &mut self.call else { return };
-        if line != self.view {
-            call.give_stdin(line.as_bytes());
+        for news in news {
+            self.take_news(news, numbers);
+        }
+        let line = view.line(self.call.machine().as_str());
+        if self.call.is_under_way() && line != self.view {
+            self.call.give(line.as_bytes());
             self.view = line;
         }
-        let mut came = Vec::new();
-        call.drive(&mut came);
-        let trouble = call.trouble().map(str::to_owned);
-        for came in came {
-            match came {
-                Came::Stdout(bytes) => self.take(&bytes, keys, numbers),
-                Came::Stderr(bytes) => self.lines.take_words(&bytes),
-                Came::Ended(End::Lost(failure)) => {
-                    return self.disconnect(failure.message().unwrap_or_default(), numbers);
-                }
-                Came::Ended(End::Exit(_)) => {
-                    return self.disconnect(&self.lines.why(text::last_line_shown), numbers);
-                }
-            }
-        }
-        self.look_at_the_clock(trouble.as_deref(), numbers);
-        if self.bytes > MOST_BYTES || self.sessions.len() > MOST_SESSIONS {
-            (self.sessions, self.bytes) = (Map::new(), 0);
-            // The next call would fail in the same way.
-            self.pause = LONGEST_PAUSE;
-            self.disconnect("it sent more than can be shown", numbers);
-        }
     }
 
-    /// Call this when all received messages are processed; `trouble` is the reason why there is no
-    /// connection.
-    fn look_at_the_clock(&mut self, trouble: Option<&str>, numbers: &mut Numbers) {
-        match (self.standing, trouble) {
-            (FeedState::Heard, Some(_)) => self.standing = FeedState::Silent(Deadline::after(SOON)),
-            (FeedState::Silent(_), None) => self.receive(),
-            (FeedState::Calling(due) | FeedState::Silent(due), why) if due.has_passed() => {
-                self.miss(why.unwrap_or("it has sent nothing yet"), numbers);
-                // It may be another reason by then.
-                let next = Deadline::after(LONGEST_PAUSE);
-                self.standing = match self.standing {
-                    FeedState::Calling(_) => FeedState::Calling(next),
-                    _ => FeedState::Silent(next),
-                };
-            }
-            _ => {}
-        }
-    }
-
-    /// It sends its sessions. A connection alone is not enough, because a call may end at once, again
-    /// and again.
-    fn receive(&mut self) {
-        self.standing = FeedState::Heard;
-        self.is_missing = false;
-        self.pause = PAUSE;
-    }
-
-    /// The call is lost: the activity of its sessions is unknown.
-    fn disconnect(&mut self, why: &str, numbers: &mut Numbers) {
-        self.hang_up(Deadline::after(self.pause));
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        self.miss(why, numbers);
-        for FarSession { entry, .. } in self.sessions.values_mut().map(|session| &mut **session) {
-            let Ok(about) = serde_json::from_slice::<Value>(entry.about().as_bytes()) else { continue };
-            if about["state"] != "dead" {
-                let unknown = [("activity", "\"unknown\""), ("word", "\"not reached\""), ("since", "null")];
-                entry.describe(
-                    json::value_with(&about, &[&unknown[..], &[("question", "null")]].concat()),
-                    numbers,
-                );
+    fn take_news(&mut self, news: CallNews, numbers: &mut Numbers) {
+        match news {
+            CallNews::Heard => self.is_missing = false,
+            CallNews::Missing(why) => self.miss(&why, numbers),
+            CallNews::Over { why, was_sent } => {
+                self.view.clear();
+                self.received.give_up(was_sent);
+                self.miss(&why, numbers);
+                self.received.forget_activities(numbers);
             }
         }
-        self.weigh();
     }
 
     fn miss(&mut self, why: &str, numbers: &mut Numbers) {
-        let (name, why) = (self.name.as_str(), self.name.left_out_of(why));
+        let name = self.call.machine().as_str();
         let about =
             Object::new().text("name", name).text("command", "another machine").text("state", "alive");
         let about = about.text("activity", "unknown").text("word", "not reached").text("question", why);
@@ -311,19 +196,33 @@ impl Machine {
         self.itself.frame.take(&screen, numbers);
         self.is_missing = true;
     }
+}
 
-    fn take(&mut self, bytes: &[u8], keys: &mut Numbers, numbers: &mut Numbers) {
-        for line in self.lines.take(bytes) {
-            let told = line.strip_prefix(BEGINNING).and_then(|told| serde_json::from_slice(told).ok());
-            // An invalid message changes nothing.
-            if told.and_then(|told| self.handle(told, keys, numbers)).is_some() {
-                self.receive();
-            }
-        }
+impl Received {
+    /// The results of pending requests are unknown: those that were sent may have been executed.
+    fn give_up(&mut self, was_sent: bool) {
+        let refusal = if was_sent { UNREACHED } else { UNASKED };
+        self.done.extend(self.asked.drain(..).map(|number| (number, Err(refusal))));
     }
 
-    /// `None` for what makes no sense.
-    fn handle(&mut self, told: Value, keys: &mut Numbers, numbers: &mut Numbers) -> Option<()> {
+    /// The activity of its sessions is unknown.
+    fn forget_activities(&mut self, numbers: &mut Numbers) {
+        for FarSession { entry, .. } in self.sessions.values_mut().map(|session| &mut **session) {
+            let Ok(about) = serde_json::from_slice::<Value>(entry.about().as_bytes()) else { continue };
+            if about["state"] != "dead" {
+                let unknown = [("activity", "\"unknown\""), ("word", "\"not reached\""), ("since", "null")];
+                entry.describe(
+                    json::value_with(&about, &[&unknown[..], &[("question", "null")]].concat()),
+                    numbers,
+                );
+            }
+        }
+        self.weigh();
+    }
+
+    /// Takes a message; `None` if it is invalid: it changes nothing then.
+    fn take(&mut self, line: &[u8], keys: &mut Numbers, numbers: &mut Numbers) -> Option<()> {
+        let told: Value = serde_json::from_slice(line.strip_prefix(BEGINNING)?).ok()?;
         if let Some(number) = told["answer"].as_u64() {
             let at = self.asked.iter().position(|asked| *asked == number)?;
             self.done.push((self.asked.remove(at), done(&told)));
@@ -354,12 +253,12 @@ impl Machine {
             if self.sessions.len() > MOST_SESSIONS {
                 return None;
             }
-            let entry = Entry::new(format!("{}:{handle}", self.name), keys.next());
+            let entry = Entry::new(format!("{}:{handle}", self.machine), keys.next());
             self.sessions.insert(number, Box::new(FarSession { entry, rows: Vec::new(), is_there: false }));
         }
         let FarSession { entry, rows, .. } = &mut **self.sessions.get_mut(&number)?;
         self.bytes -= entry.weight();
-        if let Some(about) = about(&told["about"], self.name.as_str()) {
+        if let Some(about) = about(&told["about"], self.machine.as_str()) {
             entry.describe(about, numbers);
         }
         if told["screen"].is_object() {
@@ -472,7 +371,13 @@ mod tests {
     }
 
     fn take(machine: &mut Machine, bytes: &[u8]) {
-        machine.take(bytes, &mut Numbers::default(), &mut Numbers::default());
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            machine.received.take(line, &mut Numbers::default(), &mut Numbers::default());
+        }
+    }
+
+    fn over(why: &str) -> CallNews {
+        CallNews::Over { why: why.into(), was_sent: false }
     }
 
     /// The message of that machine for a screen with this on it.
@@ -497,8 +402,7 @@ mod tests {
     fn remote_events_get_the_machines_name() {
         let mut machine = machine();
         let told = told("a\x1b[1;31;48;2;1;2;3mb\x1b[m\r\n漢<b>".as_bytes());
-        // It comes in pieces.
-        told.chunks(7).for_each(|piece| take(&mut machine, piece));
+        take(&mut machine, &told);
         let entry = machine.entries().next().unwrap();
         assert_eq!(entry.name, "box:1f3a9c02");
         assert!(entry.about().contains("\"name\":\"box:a\""), "{}", entry.about());
@@ -506,7 +410,7 @@ mod tests {
         assert!(shown.contains("[\"a\",[\"b\",\"1,#010203,1\"]]"), "{shown}");
         assert!(shown.contains("[[\"漢\",\",,0\",2],\"<b>\"]"), "{shown}");
         take(&mut machine, b"data: {\"gone\":\"1f3a9c02\"}\n\n");
-        assert!(machine.entries().next().is_none() && machine.bytes == 0);
+        assert!(machine.entries().next().is_none() && machine.received.bytes == 0);
     }
 
     #[test]
@@ -535,7 +439,7 @@ mod tests {
         ] {
             take(&mut machine, format!("data: {other}\n").as_bytes());
         }
-        assert!(machine.sessions.len() == 1 && machine.done().is_empty());
+        assert!(machine.received.sessions.len() == 1 && machine.done().is_empty());
     }
 
     #[test]
@@ -585,37 +489,6 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_machine_is_called_less_and_less_often() {
-        let (mut machine, mut numbers) = (machine(), Numbers::default());
-        let passed = Deadline::after(Duration::ZERO);
-        for pause in [2, 4, 8, 16, 32, 60, 60] {
-            // There is a connection, but the call ends at once.
-            machine.standing = FeedState::Calling(Deadline::NEVER);
-            machine.look_at_the_clock(None, &mut numbers);
-            take(&mut machine, b"nonsense\n");
-            assert_eq!(
-                (machine.standing, machine.pause.as_secs()),
-                (FeedState::Calling(Deadline::NEVER), pause)
-            );
-            machine.disconnect("it burns", &mut numbers);
-            assert!(machine.is_missing && matches!(machine.standing, FeedState::Pausing(_)));
-        }
-        machine.standing = FeedState::Calling(passed);
-        machine.look_at_the_clock(None, &mut numbers);
-        assert!(machine.itself.about().contains("it has sent nothing yet"), "{}", machine.itself.about());
-        take(&mut machine, b"data: {\"sessions\":[]}\n");
-        assert_eq!((machine.standing, machine.pause, machine.is_missing), (FeedState::Heard, PAUSE, false));
-        machine.look_at_the_clock(Some("a cable"), &mut numbers);
-        assert!(!machine.is_missing && matches!(machine.standing, FeedState::Silent(_)));
-        machine.standing = FeedState::Silent(passed);
-        machine.look_at_the_clock(Some("a cable"), &mut numbers);
-        assert!(machine.is_missing && matches!(machine.standing, FeedState::Silent(_)));
-        // A running call need not have sent anything.
-        machine.look_at_the_clock(None, &mut numbers);
-        assert_eq!((machine.standing, machine.is_missing), (FeedState::Heard, false));
-    }
-
-    #[test]
     fn a_machine_that_is_missing_again_is_told_of_with_its_screen_again() {
         let (mut machine, mut numbers) = (machine(), Numbers::default());
         machine.miss("it burns", &mut numbers);
@@ -627,7 +500,7 @@ mod tests {
         };
         let told = send(&machine, &numbers);
         assert!(told.contains("\"sessions\":[\"box:\"]") && !told.contains("burns"), "{told}");
-        machine.is_missing = false;
+        machine.take_news(CallNews::Heard, &mut numbers);
         let told = send(&machine, &numbers);
         assert!(told.contains("\"gone\":\"box:\""), "{told}");
         machine.miss("it burns", &mut numbers);
@@ -641,12 +514,12 @@ mod tests {
         let about = b"data: {\"handle\":\"1f3a9c02\",\"about\":{\"state\":\"alive\",\"activity\":\"idle\",\"word\":\"idle\"}}\n";
         let weight = |machine: &Machine| machine.entries().map(Entry::weight).sum::<usize>();
         take(&mut machine, about);
-        assert_eq!(machine.bytes, weight(&machine));
-        machine.disconnect("it burns", &mut numbers);
+        assert_eq!(machine.received.bytes, weight(&machine));
+        machine.take_news(over("it burns"), &mut numbers);
         machine.is_missing = false;
-        assert_eq!(machine.bytes, weight(&machine));
+        assert_eq!(machine.received.bytes, weight(&machine));
         take(&mut machine, about);
-        assert_eq!(machine.bytes, weight(&machine));
+        assert_eq!(machine.received.bytes, weight(&machine));
     }
 
     #[test]
@@ -676,19 +549,19 @@ mod tests {
     fn requests_without_a_connection_fail() {
         let mut machine = machine();
         machine.ask(7, "1f3a9c02", "line", "x");
-        assert_eq!((machine.done(), &machine.asked[..]), (vec![(7, Err(UNASKED))], &[][..]));
+        assert_eq!((machine.done(), &machine.received.asked[..]), (vec![(7, Err(UNASKED))], &[][..]));
     }
 
     #[test]
     fn late_replies_are_ignored() {
         let mut machine = machine();
-        machine.asked = vec![7, 8];
+        machine.received.asked = vec![7, 8];
         machine.forget_but(|number| number == 8);
         for number in 7..=8 {
             let answer = format!("data: {{\"answer\":{number},\"status\":\"{DONE}\",\"body\":null}}\n");
             take(&mut machine, answer.as_bytes());
         }
-        assert_eq!((machine.done(), &machine.asked[..]), (vec![(8, Ok(None))], &[][..]));
+        assert_eq!((machine.done(), &machine.received.asked[..]), (vec![(8, Ok(None))], &[][..]));
     }
 
     #[test]
@@ -698,8 +571,9 @@ mod tests {
         // One client that has seen everything before, and one that has seen nothing.
         let mut old = Stream::new(View { wall: true, large: Vec::new() }, 0);
         for (seed, mut random) in rounds(500) {
-            machine.take(&spoiled(&told, &mut random), &mut keys, &mut numbers);
-            machine.take(b"\n", &mut keys, &mut numbers);
+            for line in spoiled(&told, &mut random).split_inclusive(|byte| *byte == b'\n') {
+                machine.received.take(line, &mut keys, &mut numbers);
+            }
             let entries: Vec<&Entry> = machine.entries().collect();
             let mut new = Stream::new(View { wall: true, large: Vec::new() }, 0);
             for stream in [&mut old, &mut new] {

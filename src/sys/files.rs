@@ -152,7 +152,11 @@ impl Folder {
     }
 
     fn regular(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        let file = fs::openat(self, name, flags | NO_SURPRISE, PRIVATE_FILE)?;
+        let file = match fs::openat(self, name, flags | NO_SURPRISE, PRIVATE_FILE) {
+            // Of the last component, with O_NOFOLLOW (open(2)).
+            Err(Errno::LOOP) => return Err(io::Error::other(format!("'{name}' is a symbolic link"))),
+            file => file?,
+        };
         Ok(checked(file, name)?.0)
     }
 

@@ -20,8 +20,8 @@ use crate::{
     machine::{
         call::{self, Came},
         call_process::CallProcess,
-        far_lines::keep_last,
         name::MachineName,
+        renewed_call::keep_last,
     },
     outcome::{Failure, Result, Trying},
     session::{

@@ -132,6 +132,10 @@ fn rules_of_ones_own_go_first_and_a_broken_file_is_named_and_ignored() {
     agent.is("waiting", "rule");
     let told = agent.scratch.ts(&["doctor"]).code(1).out();
     assert!(told.contains("broken' are not followed: line 2: this is not a regular expression"), "{told}");
+    fs::remove_file(rules.join("broken")).unwrap();
+    std::os::unix::fs::symlink(rules.join("mine"), rules.join("other")).unwrap();
+    let told = agent.scratch.ts(&["doctor"]).code(1).out();
+    assert!(told.contains("other' are not followed: 'other' is a symbolic link\n"), "{told}");
 }
 
 /// Prints what an agent has printed once, up to where the file `upto` says. With `mute`, without what it

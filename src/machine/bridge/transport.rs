@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    machine::{bridge::BridgeEvent, far_lines::keep_last, frames::FrameWriter, outbox},
+    machine::{bridge::BridgeEvent, frames::FrameWriter, outbox, renewed_call::keep_last},
     sys::{
         child,
         deadline::Deadline,

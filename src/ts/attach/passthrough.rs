@@ -15,8 +15,8 @@ use crate::{
     machine::{
         CARRIED,
         call::{Came, End, RemoteCall},
-        far_lines::keep_last,
         name::MachineName,
+        renewed_call::keep_last,
     },
     outcome::{Failure, Result, Trying},
     sys::{deadline::Deadline, poll::PollSet, pty::Size, term},
