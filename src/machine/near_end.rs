@@ -410,6 +410,8 @@ impl NearEnd {
             WireFrame::Down { patience, why } => {
                 self.down(Duration::from_secs(patience.into()), &String::from_utf8_lossy(&why), now);
             }
+            // A new bridge may say so before it has read that this call has begun; the next one knows.
+            WireFrame::Failed { .. } if self.was_sent() => return Ok(Wanted::Bridge),
             WireFrame::Failed { why } => return Err(self.lost(&String::from_utf8_lossy(&why))),
             WireFrame::Again => return Ok(Wanted::Bridge),
             WireFrame::Opened { stdin } => self.opened(stdin, now)?,
@@ -617,6 +619,7 @@ mod tests {
         begun: Instant,
         seconds: u64,
         is_stopped: bool,
+        wanted: Wanted,
         ended: Option<End>,
     }
 
@@ -630,7 +633,8 @@ mod tests {
             let (machine, begun) = (MachineName::parse(b"box").unwrap(), Instant::now());
             let timeout = timeout.map(Duration::from_secs);
             let end = NearEnd::new(&machine, OpenCall::default(), timeout, begun);
-            Talk { end, bridge: FrameWriter::default(), begun, seconds: 0, is_stopped: false, ended: None }
+            let (bridge, wanted) = (FrameWriter::default(), Wanted::Nothing);
+            Talk { end, bridge, begun, seconds: 0, is_stopped: false, wanted, ended: None }
         }
 
         /// A call that has begun there.
@@ -639,6 +643,11 @@ mod tests {
             talk.says(0, &UP);
             talk.says(OURS, &OPENED);
             talk
+        }
+
+        fn changes_bridge(&mut self) {
+            self.end.change_bridge(self.begun);
+            self.bridge = FrameWriter::default();
         }
 
         fn says(&mut self, number: u32, frame: &WireFrame) {
@@ -651,7 +660,8 @@ mod tests {
         fn receives(&mut self, bytes: &[u8]) {
             let (now, stopped) = (self.begun + Duration::from_secs(self.seconds), self.is_stopped);
             let mut came = Vec::new();
-            let received = self.end.receive(bytes, now, &mut came).and_then(|_| {
+            let received = self.end.receive(bytes, now, &mut came).and_then(|wanted| {
+                self.wanted = wanted;
                 let stopped = if stopped { ", and is stopped".to_owned() } else { String::new() };
                 self.end.look_at_the_clock(now, || BridgeState { process: 5, stopped: stopped.clone() })
             });
@@ -852,6 +862,22 @@ mod tests {
             talk.says(OURS, &OPENED);
             assert!(talk.ended.is_none());
         }
+    }
+
+    #[test]
+    fn a_call_that_has_begun_survives_a_first_attempt_of_a_new_bridge() {
+        let failed = WireFrame::Failed { why: b"its command ended".to_vec() };
+        let mut talk = Talk::open(None);
+        talk.changes_bridge();
+        talk.says(0, &failed);
+        assert!(talk.ended.is_none() && talk.wanted == Wanted::Bridge);
+        talk.changes_bridge();
+        talk.says(0, &UP);
+        talk.says(OURS, &OPENED);
+        assert!(talk.ended.is_none() && talk.end.is_open());
+        let mut talk = Talk::begin(None);
+        talk.says(0, &failed);
+        assert!(matches!(talk.ended, Some(End::Lost(_))));
     }
 
     #[test]
