@@ -69,8 +69,6 @@ pub(crate) struct RelayClient {
     is_ending: bool,
     // What is sent with the next request.
     ahead: String,
-    // A relay of an older version will tell once that it does not know what we said.
-    skips_unknown: bool,
 }
 
 /// What became of waiting for the session to oneself.
@@ -144,14 +142,12 @@ impl RelayClient {
             processed: 0,
             is_ending: false,
             ahead: String::new(),
-            skips_unknown: false,
         }
     }
 
     /// What it types is typed by this, for the history.
     pub(crate) fn typing_as(mut self, source: InputSource) -> RelayClient {
         self.ahead.push_str(&RelayRequest::Source(source).encode());
-        self.skips_unknown = true;
         self
     }
 
@@ -518,8 +514,6 @@ impl RelayClient {
     pub(crate) fn untranslated(&mut self, since: u64) -> Result<Option<Vec<Range<u64>>>> {
         match self.ask(&RelayRequest::Untranslated { since })? {
             Some(Response::Untranslated { ranges }) => Ok(Some(ranges)),
-            // A relay of an older version cannot tell.
-            Some(Response::Unknown) => Ok(Some(Vec::new())),
             Some(_) => Err(self.misunderstood()),
             None => Ok(None),
         }
@@ -627,7 +621,6 @@ impl RelayClient {
             match self.receive_or(deadline, None)? {
                 // News that were on their way when we asked for something else.
                 Received::Response(Response::Changed { .. } | Response::Output { .. }) => {}
-                Received::Response(Response::Unknown) if std::mem::take(&mut self.skips_unknown) => {}
                 Received::Response(Response::Ended { code }) => {
                     self.exit_code = code;
                     return Ok(Received::End);
@@ -708,7 +701,11 @@ impl RelayClient {
     }
 
     fn misunderstood(&self) -> Failure {
-        Failure::failed(format!("cannot {}: it is of another version of nbs", self.what()))
+        let what = self.what();
+        Failure::failed(format!(
+            "cannot {what}: it is of another version of nbs; try 'nbs-ts restart {}'",
+            self.handle
+        ))
     }
 }
 

@@ -1,8 +1,7 @@
 //! What is said between a relay and those who ask it things.
 //!
-//! Each side sends lines of words; the first says what it is. A request that a
-//! relay of another version does not know is answered by `unknown`, so old
-//! relays and new clients (and the other way round) get on.
+//! Each side sends lines of words; the first says what it is. A request that a relay of another version
+//! does not know is answered by `unknown`; its session must be restarted then.
 
 pub(super) mod words;
 

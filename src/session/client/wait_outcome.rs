@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use crate::{
-    outcome::{Failure, Result},
+    outcome::Result,
     session::client::{
         Parts, Received, RelayClient, Snapshot,
         protocol::{Follower, RelayRequest, Response, SizeSince},
@@ -14,7 +14,7 @@ use crate::{
 /// What a relay has told of what its session does.
 pub(crate) enum ReportedState {
     Standing(Box<Snapshot>),
-    /// Nothing in time, or it is of an older version.
+    /// There was no valid answer in time.
     Nothing,
     /// The session has ended.
     Ended,
@@ -141,20 +141,6 @@ impl RelayClient {
                 self.exit_code = code;
                 Ok(WaitOutcome::Ended)
             }
-            // A relay of an older version cannot tell, and answers nothing while it is followed.
-            Received::Response(Response::Unknown) if self.follows == Follows::Output => {
-                Err(Failure::failed(format!(
-                    "cannot follow the command in session '{0}': its relay is of an older version of \
-                     nbs; try 'nbs-ts restart {0}'",
-                    self.handle
-                )))
-            }
-            // Nor does that tell anybody apart.
-            Received::Response(Response::Unknown) if self.follows == Follows::Changes(Follower::Waiter) => {
-                self.follows = Follows::Changes(Follower::Viewer);
-                self.following = None;
-                if self.follow()? { self.receive_news(deadline, stop) } else { Ok(WaitOutcome::Ended) }
-            }
             Received::Response(_) => Err(self.misunderstood()),
             Received::End => Ok(WaitOutcome::Ended),
             Received::Nothing => Ok(WaitOutcome::TimedOut),
@@ -194,7 +180,6 @@ impl RelayClient {
     pub(crate) fn receive_standing(&mut self, deadline: Deadline) -> Result<ReportedState> {
         Ok(match self.receive(deadline)? {
             Received::Response(Response::Snapshot(now)) => ReportedState::Standing(now),
-            // A relay of an older version cannot tell.
             Received::Response(_) | Received::Nothing => ReportedState::Nothing,
             Received::End => ReportedState::Ended,
         })
@@ -236,9 +221,10 @@ mod tests {
     }
 
     #[test]
-    fn an_older_relay_is_told_of() {
+    fn a_relay_of_another_version_is_to_be_restarted() {
         let (mut client, _relay) = client("unknown\n");
         let failure = client.output_or(0, Deadline::NEVER, None).unwrap_err();
-        assert!(failure.to_string().contains("of an older version of nbs"), "{failure}");
+        let advice = "it is of another version of nbs; try 'nbs-ts restart 12345678'";
+        assert!(failure.message().unwrap().ends_with(advice), "{failure:?}");
     }
 }
