@@ -41,7 +41,7 @@ use protocol::{Follower, KeyModes, LONGEST_LINE, RelayRequest, Response, SizeSin
 pub(crate) use snapshot::{Parts, Snapshot};
 pub(crate) use wait::{Wait, WaitEnd};
 use wait_outcome::Follows;
-pub(crate) use wait_outcome::{ReportedState, WaitOutcome};
+pub(crate) use wait_outcome::{Looks, ReportedState, WaitOutcome};
 
 /// Far more than a path or what was typed takes. Who says more is no relay.
 const LONGEST_RESPONSE: usize = 512 << 10;
@@ -70,6 +70,9 @@ pub(crate) struct RelayClient {
     // What is sent with the next request.
     ahead: String,
 }
+
+/// How soon to look again whether a shell waits for a key, of which the kernel sends no event.
+pub(crate) const GLANCE: Duration = Duration::from_millis(10);
 
 /// What became of waiting for the session to oneself.
 pub(crate) enum Access {

@@ -1,13 +1,11 @@
 //! A session's screen and what its relay tells, for who types something and looks what comes of it.
 
-use std::time::Duration;
-
 use crate::{
     outcome::{Result, Trying},
     session::{
         Activity, Because, OutputLog, ScreenCache, SessionDir,
         client::{
-            RelayClient, Typed, WaitOutcome,
+            Looks, RelayClient, Typed,
             protocol::KeyModes,
             snapshot::{Parts, Snapshot},
         },
@@ -16,11 +14,6 @@ use crate::{
     },
     sys::deadline::Deadline,
 };
-
-/// Nothing tells that a program has read what was typed, nor that it has begun to read: we look
-/// whenever something is printed, and now and then, often at first.
-const FIRST_LOOK: Duration = Duration::from_millis(5);
-const LATER_LOOKS: Duration = Duration::from_millis(50);
 
 pub(crate) struct Scene<'a> {
     pub(crate) session: &'a SessionDir,
@@ -36,7 +29,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) rows: Vec<String>,
     /// What is seen by the rules of the program, if it has any.
     pub(crate) seen: Option<Seen>,
-    interval: Duration,
+    looks: Looks,
 }
 
 impl<'a> Scene<'a> {
@@ -56,7 +49,7 @@ impl<'a> Scene<'a> {
             now: Snapshot::default(),
             rows: Vec::new(),
             seen: None,
-            interval: FIRST_LOOK,
+            looks: Looks::new(),
         };
         scene.look()?;
         Ok(scene)
@@ -79,17 +72,15 @@ impl<'a> Scene<'a> {
 
     /// Waits until something has changed, or may have, and looks.
     pub(crate) fn wait(&mut self, deadline: Deadline) -> Result<()> {
-        match self.changes.news(deadline.min(Deadline::after(self.interval)))? {
-            WaitOutcome::Ended => return Err(self.session.ended()),
-            WaitOutcome::Changed => self.interval = FIRST_LOOK,
-            WaitOutcome::TimedOut => self.interval = (self.interval * 2).min(LATER_LOOKS),
+        if !self.looks.wait(&mut self.changes, deadline)? {
+            return Err(self.session.ended());
         }
         self.look()
     }
 
     /// Types bytes as they are.
     pub(crate) fn type_in(&mut self, bytes: &[u8], deadline: Deadline) -> Result<Typed> {
-        self.interval = FIRST_LOOK;
+        self.looks = Looks::new();
         self.client.type_in(bytes, deadline)?.ok_or_else(|| self.session.ended())
     }
 

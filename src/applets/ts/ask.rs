@@ -73,7 +73,8 @@ use crate::{
     session::{
         InputSource, OutputLog, Piece, ScreenCache, SessionDir, StateDir,
         client::{
-            Access, Asked, Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState, sending,
+            Access, Asked, Diagnosis, GLANCE, Parts, PromptState, RelayClient, Snapshot, TerminalState,
+            sending,
         },
         shell::{self, Dialect, LONGEST_SHOWN_HOOK, Mark},
     },
@@ -297,8 +298,6 @@ const NOT_ASKED: u8 = 125;
 /// How long the prompt may take to come after a command, where its caller is told whether it
 /// has.
 const NEXT_PROMPT: Duration = Duration::from_secs(1);
-/// The kernel tells nobody when a shell begins to wait for a key.
-const GLANCE: Duration = Duration::from_millis(10);
 
 /// How many of the last places where something was typed tell what the prompt is.
 const MOST_PROMPTS: usize = 64;

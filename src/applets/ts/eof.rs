@@ -18,8 +18,6 @@
 //! Example:
 //!   nbs-ts eof "$h"
 
-use std::time::Duration;
-
 use crate::{
     call::CommandLine,
     cli,
@@ -27,7 +25,7 @@ use crate::{
     outcome::{Failure, Result},
     session::{
         InputSource, SessionDir, StateDir,
-        client::{Diagnosis, Parts, RelayClient, TerminalState, WaitOutcome, sending},
+        client::{Diagnosis, Looks, Parts, RelayClient, TerminalState, sending},
     },
     sys::deadline::Deadline,
 };
@@ -67,12 +65,9 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 }
 
 /// Waits until a program reads the terminal, and returns how; `None` if none does within the session's
-/// patience. We poll: the kernel sends no event when a program begins to read. So we check after each
-/// change, and again at growing intervals.
+/// patience.
 fn await_reader(session: &SessionDir, client: &mut RelayClient) -> Result<Option<TerminalState>> {
-    const FIRST_LOOK: Duration = Duration::from_millis(5);
-    const LATER_LOOKS: Duration = Duration::from_millis(50);
-    let (mut interval, deadline) = (FIRST_LOOK, session.patience().over());
+    let (mut looks, deadline) = (Looks::new(), session.patience().over());
     loop {
         let doing = client.doing()?.ok_or_else(|| session.ended())?;
         if doing != TerminalState::Running {
@@ -81,10 +76,8 @@ fn await_reader(session: &SessionDir, client: &mut RelayClient) -> Result<Option
         if deadline.has_passed() {
             return Ok(None);
         }
-        match client.news_or(deadline.min(Deadline::after(interval)), None)? {
-            WaitOutcome::Ended => return Err(session.ended()),
-            WaitOutcome::Changed => interval = FIRST_LOOK,
-            WaitOutcome::TimedOut => interval = (interval * 2).min(LATER_LOOKS),
+        if !looks.wait(client, deadline)? {
+            return Err(session.ended());
         }
     }
 }

@@ -38,7 +38,7 @@ use crate::{
     session::{
         SessionDir, StateDir,
         client::{
-            Access, Diagnosis, Parts, PromptState, RelayClient, SignalKey, Snapshot, TerminalState,
+            Access, Diagnosis, GLANCE, Parts, PromptState, RelayClient, SignalKey, Snapshot, TerminalState,
             WaitOutcome, sending,
         },
         shell::{
@@ -50,8 +50,6 @@ use crate::{
     terminal::text,
 };
 
-/// The kernel tells nobody when a shell begins to wait for a key.
-const GLANCE: Duration = Duration::from_millis(10);
 /// How long a shell that did not answer in time may take to take back what was typed.
 const TAKING_BACK: Duration = Duration::from_secs(1);
 

@@ -84,7 +84,7 @@ use crate::{
     session::{
         EndedBy, OutputLog, SessionDir, StateDir,
         client::{
-            Access, Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState, WaitOutcome,
+            Access, Diagnosis, GLANCE, Parts, PromptState, RelayClient, Snapshot, TerminalState, WaitOutcome,
             job::{Handed, Job, JobFlags},
         },
         shell::{self, ACCEPT, Beginning, CommandDelivery, CommandTracker, MarkParser, ShellCommand, Stage},
@@ -118,8 +118,6 @@ const LAST_END: Duration = Duration::from_secs(10);
 /// How long the end of a prompt may take after its beginning. It never comes
 /// where the shell's stderr goes elsewhere (`exec 2>file`).
 const PROMPT_END: Duration = Duration::from_millis(300);
-/// The kernel tells nobody when a shell begins to wait for a key.
-const GLANCE: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy)]
 struct RunOptions {
     timeout: Option<Duration>,

@@ -8,7 +8,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         InputSource, SessionDir,
-        client::{Diagnosis, Parts, RelayClient, TerminalState, Typed, WaitOutcome, waiting},
+        client::{Diagnosis, Looks, Parts, RelayClient, TerminalState, Typed, WaitOutcome, waiting},
         shell::inner::Drawn,
     },
     sys::deadline::Deadline,
@@ -113,12 +113,6 @@ pub(crate) fn is_secret(session: &SessionDir) -> Failure {
     ))
 }
 
-/// The kernel does not tell when a terminal's modes change. Who asks for a
-/// secret mostly prints something then, which is news; else we look now and
-/// then, often at first.
-const FIRST_LOOK: Duration = Duration::from_millis(5);
-const LATER_LOOKS: Duration = Duration::from_millis(50);
-
 /// Types a secret, and a carriage return, as soon as a hidden line is asked for, or what
 /// stands before the cursor matches `prompt`; within the same time.
 pub(crate) fn type_secret(
@@ -157,7 +151,7 @@ fn deliver(session: &SessionDir, line: &[u8], prompt: Option<&Regex>, deadline: 
     // One to be told of changes by, and one to ask.
     let mut changes = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
     let mut client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
-    let mut interval = FIRST_LOOK;
+    let mut looks = Looks::new();
     loop {
         // So the secret does not leave us before there is reason to think that
         // it will be wanted; whether it is, typing it decides.
@@ -180,10 +174,8 @@ fn deliver(session: &SessionDir, line: &[u8], prompt: Option<&Regex>, deadline: 
         if deadline.has_passed() {
             return Ok(false);
         }
-        match changes.news(deadline.min(Deadline::after(interval)))? {
-            WaitOutcome::Ended => return Err(session.ended()),
-            WaitOutcome::Changed => interval = FIRST_LOOK,
-            WaitOutcome::TimedOut => interval = (interval * 2).min(LATER_LOOKS),
+        if !looks.wait(&mut changes, deadline)? {
+            return Err(session.ended());
         }
     }
 }

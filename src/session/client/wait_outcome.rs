@@ -1,6 +1,6 @@
 //! What a relay tells as it happens: of changes, of output, of what its session does.
 
-use std::os::fd::BorrowedFd;
+use std::{os::fd::BorrowedFd, time::Duration};
 
 use crate::{
     outcome::Result,
@@ -38,6 +38,29 @@ pub(crate) enum WaitOutcome {
     /// The relay has gone, and so the session has ended.
     Ended,
     TimedOut,
+}
+
+/// When to look at a session for something of which the kernel sends no event, as that a program begins to
+/// read, or changes the modes of the terminal: after each change, and at growing intervals.
+pub(crate) struct Looks(Duration);
+
+impl Looks {
+    const FIRST: Duration = Duration::from_millis(5);
+    const LATER: Duration = Duration::from_millis(50);
+
+    pub(crate) fn new() -> Looks {
+        Looks(Looks::FIRST)
+    }
+
+    /// Waits for the next look, until the deadline at most. `false` if the session has ended.
+    pub(crate) fn wait(&mut self, client: &mut RelayClient, deadline: Deadline) -> Result<bool> {
+        match client.news(deadline.min(Deadline::after(self.0)))? {
+            WaitOutcome::Ended => return Ok(false),
+            WaitOutcome::Changed => self.0 = Looks::FIRST,
+            WaitOutcome::TimedOut => self.0 = (self.0 * 2).min(Looks::LATER),
+        }
+        Ok(true)
+    }
 }
 
 impl RelayClient {

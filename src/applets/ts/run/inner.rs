@@ -2,12 +2,12 @@
 
 use std::os::fd::AsFd;
 
-use super::{GLANCE, LAST_PROMPT, NEXT_PROMPT, Outcome, Run};
+use super::{LAST_PROMPT, NEXT_PROMPT, Outcome, Run};
 use crate::{
     outcome::{Result, Trying},
     session::{
         ReportingShell,
-        client::{Parts, PromptState, Snapshot, WaitOutcome, job::Handed, sending},
+        client::{GLANCE, Parts, PromptState, Snapshot, WaitOutcome, job::Handed, sending},
         shell::inner,
     },
     sys::deadline::Deadline,

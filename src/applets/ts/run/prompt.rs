@@ -2,12 +2,14 @@
 
 use std::{os::fd::AsFd, time::Duration};
 
-use super::{GLANCE, INTERRUPTED, NEXT_PROMPT, RunOptions, TIMED_OUT, foreground, status};
+use super::{INTERRUPTED, NEXT_PROMPT, RunOptions, TIMED_OUT, foreground, status};
 use crate::{
     outcome::{Failure, Result},
     session::{
         SessionDir,
-        client::{Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState, WaitOutcome, sending},
+        client::{
+            Diagnosis, GLANCE, Parts, PromptState, RelayClient, Snapshot, TerminalState, WaitOutcome, sending,
+        },
         shell::Dialect,
     },
     sys::{deadline::Deadline, signals::Signals},

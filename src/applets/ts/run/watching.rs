@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::{Cause, GLANCE, LAST_PROMPT, Outcome, Run, replaced};
+use super::{Cause, LAST_PROMPT, Outcome, Run, replaced};
 use crate::{
     cli,
     outcome::{Failure, Result},
     session::{
-        client::{Diagnosis, Parts, PromptState, TerminalState, WaitOutcome, sending},
+        client::{Diagnosis, GLANCE, Parts, PromptState, TerminalState, WaitOutcome, sending},
         shell::{LOOK, Stage},
     },
     sys::deadline::Deadline,
