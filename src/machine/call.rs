@@ -16,7 +16,7 @@ use crate::{
         self, daemon,
         frames::{Decoder, FrameWriter, OpenCall, Stream, Window, WireFrame},
         name::MachineName,
-        near_end::{self, BridgeState, NearEnd, PATIENCE, Wanted},
+        near_end::{self, BridgeState, NearEnd, Wanted},
         outbox,
     },
     outcome::{Failure, Result, Trying},
@@ -203,8 +203,7 @@ impl RemoteCall {
         if self.starts > MOST_BRIDGES {
             return Err(self.end.lost("its bridge ends again and again"));
         }
-        let patience = self.timeout.map_or(PATIENCE, |time| time.min(PATIENCE));
-        self.stream = connect(&self.state_dir, self.end.machine(), patience)
+        self.stream = connect(&self.state_dir, self.end.machine(), near_end::patience(self.timeout))
             .map_err(|failure| self.end.lost(failure.message().unwrap_or("its bridge ended")))?;
         self.end.change_bridge(Instant::now());
         Ok(())
