@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_is_being_started_keeps_the_lock_when_its_starter_has_gone() {
+    fn a_starting_daemon_keeps_the_lock_when_its_starter_has_ended() {
         let root = std::env::temp_dir().join(format!("nbs-daemon-{:x}", fastrand::u64(..)));
         std::fs::create_dir(&root).unwrap();
         let folder = Folder::open(&root).unwrap();

@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_bound_of_its_own_is_cut() {
+    fn output_without_a_bound_of_its_own_is_cut() {
         let row = "é".repeat(100);
         let screen = format!("{{\"lines\":[{}]}}", vec![format!("\"{row}\""); 1_000].join(","));
         let result = of(ToolName::Screen, 0, &screen, "");
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_named_at_the_end_in_the_words_of_the_tools() {
+    fn the_end_names_what_is_left_out_in_the_words_of_the_tools() {
         let gap = "[nbs: 900 bytes left out; nbs-ts read box:12345678 --offset=40 --limit=900]";
         let line = |output: &str| {
             let object = Object::new().text("output", output).number("next_offset", 999);
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_message_tells_of_calls_is_told_of_tools() {
+    fn messages_about_calls_name_tools() {
         for (message, told) in [
             ("try 'nbs-ts list'", "try the tool `list`"),
             (
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error() {
+    fn an_invalid_answer_is_an_error() {
         for (code, stdout) in [(0, "text\n"), (0, "[]\n"), (139, "{\"a\":")] {
             assert_eq!(of(ToolName::Read, code, stdout, "")["isError"], true, "{stdout}");
         }

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_told_once_and_passed_over() {
+    fn a_line_that_is_too_long_is_reported_once_and_skipped() {
         let mut frames = Frames::new(4);
         assert_eq!(frames.feed(b"1234"), []);
         assert_eq!(frames.feed(b"5"), [InputLine::TooLong]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_matter_in_what_pieces_they_come() {
+    fn lines_may_come_in_any_pieces() {
         for (seed, mut random) in rounds(200) {
             let bytes: Vec<u8> =
                 (0..random.usize(..80)).map(|_| *random.choice(b"ab\n{} ").unwrap()).collect();

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_with_its_id_where_it_has_one() {
+    fn an_invalid_message_is_refused_with_its_id_if_it_has_one() {
         let cases = [
             ("", None, PARSE_ERROR),
             ("{", None, PARSE_ERROR),

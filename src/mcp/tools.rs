@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_arguments_is_told() {
+    fn an_error_names_what_is_wrong_with_arguments() {
         let cases = [
             ("create", "{\"name\":\"a\"}", "missing the argument 'command'"),
             ("run", "{\"command\":\"a\",\"session\":null}", "missing the argument 'session'"),

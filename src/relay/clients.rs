@@ -812,7 +812,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_more_of_a_text_waits_for_nobody_for_ever() {
+    fn a_client_with_an_unfinished_text_blocks_no_other_for_ever() {
         let mut clients = clients();
         let (dawdler, slow_since) = come(&mut clients, b"type 6\nab");
         let (_, next) = come(&mut clients, b"type 1\nx");
@@ -855,7 +855,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_is_typed_for_no_more_and_told_how_much_was() {
+    fn a_client_that_cancels_learns_how_much_was_typed() {
         let mut clients = clients();
         let (first, half) = come(&mut clients, b"type 6\nabcd");
         let (second, gone) = come(&mut clients, b"type 1\nx");
@@ -877,7 +877,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_left_and_has_not_heard_all_yet_stays_until_it_has() {
+    fn a_client_that_cancels_stays_until_it_has_read_its_answers() {
         let mut clients = clients();
         let (id, theirs) = come(&mut clients, b"");
         while !clients.all.get(&id).unwrap().wants_write() {
@@ -921,7 +921,7 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_a_command_is_told_what_the_log_has_that_it_has_not_read() {
+    fn a_runner_learns_of_output_that_it_has_not_read() {
         let mut clients = clients();
         let (id, runner) = come(&mut clients, b"follow 50 runs\n");
         clients.send_output(70, 50, false);
@@ -937,7 +937,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_behind_a_text_is_heeded_once_that_is_typed() {
+    fn a_request_after_a_text_is_processed_when_the_text_is_typed() {
         let mut clients = clients();
         let (id, runner) = come(&mut clients, b"type 2\nabfollow 0 runs\n");
         assert_eq!(type_some(&mut clients, 2), "ab");
@@ -961,7 +961,7 @@ mod tests {
     }
 
     #[test]
-    fn who_can_never_come_to_sense_is_dismissed() {
+    fn a_client_that_sends_invalid_data_is_disconnected() {
         let mut clients = clients();
         let longest = [b'x'; LONGEST_LINE];
         for (words, is_there) in [
@@ -1009,7 +1009,7 @@ mod tests {
     }
 
     #[test]
-    fn who_follows_hears_of_the_end_when_it_has_come() {
+    fn a_follower_learns_of_the_end() {
         let mut clients = clients();
         let (_, follower) = come(&mut clients, b"follow 7\n");
         let (_, other) = come(&mut clients, b"turn\n");

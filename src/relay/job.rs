@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_command_whose_call_is_killed() {
+    fn a_command_whose_call_is_killed_can_be_resumed() {
         let [queued, in_part, whole, next, printed] =
             [Handed::Queued, Handed::InPart, Handed::Whole, Handed::Next, Handed::Printed];
         let cases: [(&[Step], Given, &[u64]); 17] = [
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_goes_to_one_and_the_last_that_goes_on_comes_first() {
+    fn a_left_command_goes_to_one_call_and_the_newest_comes_first() {
         let mut jobs = Jobs::default();
         for (id, handed) in [(1, Handed::Next), (2, Handed::Printed), (3, Handed::Queued)] {
             let job = Job { handed, place: id, last: id, ..Job::default() };

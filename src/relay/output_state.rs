@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_a_command_is_told_of_output_and_prompts_and_not_of_the_steps_between() {
+    fn a_runner_learns_of_output_and_prompts_and_not_of_steps_between() {
         let mut meaning = OutputState::new("secret");
         let mut tells = |printed: &str| {
             meaning.feed(printed.as_bytes());
@@ -670,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shell_prints_that_tells_no_beginning_is_output_once_its_line_is_entered() {
+    fn output_of_a_shell_without_a_start_mark_begins_after_enter() {
         let mut meaning = OutputState::new("secret");
         meaning.feed((mark("D;0", 0) + &mark("A", 0) + "$ " + &mark("B", 0)).as_bytes());
         for (typed, printed, tells) in [("echo", "echo", false), ("\r", "\r\n", true)] {
@@ -753,7 +753,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pasted_does_not_end_a_line() {
+    fn a_newline_in_a_paste_does_not_end_a_line() {
         let prompt = mark("D;0", 0) + &mark("A", 0) + "\x1b[?2004h$ " + &mark("B", 0);
         for (typed, told, after) in [
             (&["\x1b[200~one\ntwo\x1b[201~"][..], true, PromptState::Touched),

@@ -177,13 +177,13 @@ impl SessionDir {
             Ok(Some(code)) => format!("with exit code {code}"),
             _ => "with an unknown exit code".to_owned(),
         };
-        let message = format!("session '{}' has ended {code}{}", self.handle, self.what_ended_it());
+        let message = format!("session '{}' has ended {code}{}", self.handle, self.end_cause());
         Failure::failed(message).with_evidence(Notice::describe(self.notice().as_ref(), Object::new()))
     }
 
     /// The limit or the kill that ended it, as the rest of a sentence; empty if it ended by itself, or
     /// if that is unknown.
-    fn what_ended_it(&self) -> String {
+    fn end_cause(&self) -> String {
         let settings = self.settings();
         let after = |option: &str, limit: Option<Duration>| {
             let limit = limit.map(|limit| format!(" of {}", numbers::shown_seconds(limit)));

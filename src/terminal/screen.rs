@@ -875,7 +875,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kept_screen_is_none_or_one_that_can_go_on() {
+    fn damaged_bytes_give_no_screen_or_a_usable_one() {
         for (seed, mut random) in rounds(1_000) {
             let mut screen = Screen::new(20, 5);
             let stream = noise(&mut random, 40);
@@ -901,7 +901,7 @@ mod tests {
     }
 
     #[test]
-    fn what_scrolls_away_unseen_makes_no_difference() {
+    fn rows_that_scroll_off_unseen_make_no_difference() {
         for (seed, mut random) in rounds(3) {
             let mut stream = Vec::new();
             while stream.len() < 1_500_000 {

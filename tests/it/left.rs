@@ -139,7 +139,7 @@ fn a_slow_shell_executes_what_a_killed_call_has_typed_and_it_is_that_calls() {
 }
 
 #[test]
-fn what_is_printed_at_the_end_is_printed_by_the_call_that_takes_it_up() {
+fn the_call_that_resumes_prints_the_last_output() {
     let (scratch, handle) = shell("bash --norc");
     let command =
         "echo one; touch begun; while [ ! -e on ]; do sleep 0.01; done; read -p '? ' x; echo \"$x\"";

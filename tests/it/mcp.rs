@@ -379,7 +379,7 @@ fn each_tool_does_what_its_command_does() {
 }
 
 #[test]
-fn what_goes_wrong_is_told_to_the_model() {
+fn errors_reach_the_model() {
     let scratch = Scratch::new();
     let mut client = Client::start(&scratch, &[]);
     let said = client.failure("run", json!({"session": "@none", "command": "ls"}));
@@ -985,7 +985,7 @@ fn a_task_asks_the_user_what_its_command_asks() {
 }
 
 #[test]
-fn what_a_program_asks_is_answered_by_send() {
+fn send_answers_the_question_of_a_program() {
     let scratch = Scratch::new();
     let mut client = Client::start(&scratch, &[]);
     client.text(

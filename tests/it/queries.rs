@@ -55,7 +55,7 @@ fn queries_are_answered_once_and_in_order() {
 }
 
 #[test]
-fn who_wants_to_be_told_the_size_is_told_at_once_and_when_it_changes() {
+fn size_reports_come_at_once_and_on_each_change() {
     let scratch = Scratch::new();
     let program = r#"import os, tty
 tty.setraw(0)

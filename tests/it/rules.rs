@@ -158,7 +158,7 @@ while True:
 ";
 
 #[test]
-fn what_real_agents_printed_tells_what_they_did_and_asked() {
+fn recorded_output_of_real_agents_gives_their_states_and_questions() {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agents/recorded");
     for (name, mute) in [
         ("codex", false),

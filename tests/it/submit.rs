@@ -167,7 +167,7 @@ fn several_lines_and_long_texts_are_one_task() {
 }
 
 #[test]
-fn what_was_not_taken_is_said_with_what_stands_in_the_input_line() {
+fn a_task_that_was_not_accepted_is_reported_with_the_input_line() {
     let agent = Agent::start("stuck");
     agent
         .scratch

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_once_is_no_conversation() {
+    fn a_one_shot_shell_is_not_interactive() {
         for command in [
             "",
             " ",

@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn who_marks_the_beginning_itself_is_seen() {
+    fn a_shell_with_a_start_mark_of_its_own_is_recognised() {
         for (before, is_told) in [
             ("$ \x1b]133;C;cmdline_url=x\x07\r\n", false),
             ("$ x\r\n\x1b[30m\x1b]133;C;cmdline_url=x\x07", true),
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fish_does_to_its_terminal_is_known_by_the_return_behind_it() {
+    fn the_terminal_setup_of_fish_ends_at_its_carriage_return() {
         for (bytes, over, length) in [
             ("\x1b[?2004l\x1b]0;x\x07\x1b(B\x1b[m\rhi", false, Some(21)),
             ("\x1b[?2004l\x1b]0;x", false, None),

@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_echoes_is_left_out_once() {
+    fn an_echo_of_the_kernel_is_left_out_once() {
         let typed = [keys(0, Mode::Lines, "DONE\r")];
         assert_eq!(seen(&typed, "DONE\r\nDONE\r\n", 0), "\nDONE\n");
         assert_eq!(seen(&typed, "DONE\r\ngot: DONE\r\n", 0), "\ngot: DONE\n");
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_editor_draws_is_left_out() {
+    fn drawings_of_a_line_editor_are_left_out() {
         let typed = [keys(4, Mode::Raw, "print('DONE')\r")];
         assert_eq!(seen(&typed, ">>> print('DONE')\r\nDONE\r\n>>> ", 4), "\nDONE\n>>> ");
         // Wrapped.
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_editor_draws_again_at_the_margin_is_left_out() {
+    fn a_line_redrawn_at_the_margin_is_left_out() {
         let typed = [keys(4, Mode::Raw, "s = 'DONE'\r")];
         for drawn in [
             "s = 'DONE' \r\x1b[K\x1b[A\x1b[79C'",
@@ -590,14 +590,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_shell_says_of_a_mistake_is_output() {
+    fn an_error_message_of_the_shell_is_output() {
         let typed = [keys(2, Mode::Prompt, "echo )\r")];
         let log = "$ echo )\r\n\x1b[?2004l\rbash: syntax error\r\n";
         assert_eq!(seen(&typed, log, 2), "bash: syntax error\n");
     }
 
     #[test]
-    fn what_was_typed_without_an_end_is_held_back() {
+    fn an_unfinished_line_is_held_back() {
         let typed = [keys(0, Mode::Lines, "DO"), keys(2, Mode::Lines, "NE\r")];
         assert_eq!(seen(&typed[..1], "DO", 0), "");
         assert_eq!(seen(&typed, "DONE\r\nDONE\r\n", 0), "\nDONE\n");

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_unseen_is_short_lines_of_plain_text_and_a_dot() {
+    fn hidden_lines_are_short_plain_text_and_a_dot() {
         let typed = lines(&[b"a.\n'\\\xff\r".as_slice(), &[b'x'; 5_000]].concat());
         let all: Vec<&[u8]> = typed.strip_suffix(b"\n").unwrap().split(|byte| *byte == b'\n').collect();
         assert!(all[0].starts_with(b"a\\0056\\0012\\0047\\0134\\0377\\0015xxx"));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_line_was_drawn_is_found() {
+    fn the_row_of_a_drawn_line_is_found() {
         let size = Size { cols: 20, rows: 24 };
         for (before, echo, rows, col) in [
             ("$ ", " ls\r\n", 1, 3),

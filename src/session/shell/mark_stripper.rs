@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shell_is_told_unseen_goes_with_its_marks() {
+    fn hidden_setup_of_a_shell_is_removed_with_its_marks() {
         let (hide, show, prompt) = (mark("H", 0), mark("I", 0), mark("B", 0));
         let long = "x".repeat(100_000);
         for (text, rest) in [

@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_exactly_ours_is_not_found() {
+    fn marks_of_others_are_not_found() {
         let ours = d(0, 0);
         let other = SECRET.replace('0', "f");
         for text in [

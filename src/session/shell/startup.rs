@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shell_inside_another_is_told_can_be_parsed() {
+    fn the_setup_of_a_nested_shell_can_be_parsed() {
         for (dialect, parser) in [
             (Dialect::Bash, "bash"),
             (Dialect::Zsh, "zsh"),

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_told_and_reset() {
+    fn colours_that_are_set_are_reported_and_reset() {
         let mut palette = Palette::default();
         palette.command(4, "1;#abc;256;#123;300;#fff;2;?");
         palette.command(5, "1;#456");

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_is_the_same_again() {
+    fn compressed_bytes_are_the_same_after_decompression() {
         for (seed, mut random) in rounds(300) {
             let row = random.usize(1..300);
             let mut bytes = Vec::new();

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_is_what_there_is() {
+    fn all_visible_text_is_rendered() {
         for (bytes, text) in [
             ("", ""),
             ("a\r\n", "a\n"),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_before_is_not_of_it_but_for_its_line() {
+    fn earlier_output_is_left_out_except_on_the_same_line() {
         let mut screen = Screen::new(10, 4);
         screen.feed(b"before\r\n>>> ");
         let mut rendering = Rendering::new(screen, false);

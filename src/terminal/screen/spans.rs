@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alike_is_one_stretch_and_has_its_place() {
+    fn cells_of_one_style_are_one_span_with_its_column() {
         let spans = shown("ab c\x1b[1;31;48;2;1;2;3md\x1b[0m漢e\u{301}──".as_bytes());
         let texts: Vec<(&str, Option<usize>)> = spans.iter().map(|span| (&*span.text, span.cells)).collect();
         let expected = [("ab c", None), ("d", None), ("漢", Some(2)), ("e\u{301}", Some(1)), ("──", Some(2))];

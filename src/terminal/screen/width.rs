@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_over_quickly_is_what_the_tables_say() {
+    fn the_fast_path_agrees_with_the_tables() {
         for character in (0xa0..0x20000).filter_map(char::from_u32) {
             let code = u32::from(character);
             let slow = if is_in(tables::ZERO, code) { 0 } else { 1 + usize::from(is_in(tables::WIDE, code)) };

@@ -137,7 +137,7 @@ fn fetching_sockets(there: &Elsewhere) -> Vec<PathBuf> {
 }
 
 #[test]
-fn who_fetches_a_connection_and_says_nothing_holds_up_no_other_for_long() {
+fn a_silent_fetcher_of_a_connection_does_not_hold_up_others() {
     let there = Elsewhere::new();
     let server = serve_port();
     let mut forward = Forward::start(&there, &["--reverse", "box", &format!("0:127.0.0.1:{server}")]);
@@ -150,7 +150,7 @@ fn who_fetches_a_connection_and_says_nothing_holds_up_no_other_for_long() {
 }
 
 #[test]
-fn what_cannot_be_forwarded_is_told() {
+fn an_impossible_forward_is_an_error() {
     let there = Elsewhere::new();
     let taken = serve_port();
     let word = taken.to_string();
