@@ -29,6 +29,10 @@ pub(crate) struct Agent {
     events: &'static [(&'static str, &'static str)],
     /// Each hook has a name.
     is_named: bool,
+    /// The key of its commands, if an event has a list of them, without groups, in a file with a version.
+    flat: Option<&'static str>,
+    /// A filter of the events at which it waits.
+    matcher: Option<&'static str>,
     /// The step that is left to the user.
     pub(crate) confirm: Option<&'static str>,
 }
@@ -43,10 +47,12 @@ const USUAL: Agent = Agent {
     file: "settings.json",
     events: EVENTS,
     is_named: false,
+    flat: None,
+    matcher: None,
     confirm: None,
 };
 
-pub(crate) const AGENTS: [Agent; 5] = [
+pub(crate) const AGENTS: [Agent; 7] = [
     Agent { name: "claude", variable: "CLAUDE_CONFIG_DIR", folder: ".claude", ..USUAL },
     Agent {
         name: "codex",
@@ -56,6 +62,30 @@ pub(crate) const AGENTS: [Agent; 5] = [
         confirm: Some(
             "Codex asks about '3 hooks' at its next start: choose 'Trust all', or it runs none of them",
         ),
+        ..USUAL
+    },
+    // As docs.github.com has it in copilot/reference/hooks-reference.
+    Agent {
+        name: "copilot",
+        variable: "COPILOT_HOME",
+        folder: ".copilot",
+        file: "hooks/nbs.json",
+        events: &[
+            ("userPromptSubmitted", "working"),
+            ("notification", "--hook waiting"),
+            ("agentStop", "done"),
+        ],
+        flat: Some("bash"),
+        matcher: Some("permission_prompt|elicitation_dialog"),
+        ..USUAL
+    },
+    // It has no event for an approval, which a report of `working` would hide (cursor.com/docs/agent/hooks).
+    Agent {
+        name: "cursor",
+        folder: ".cursor",
+        file: "hooks.json",
+        events: &[("stop", "done")],
+        flat: Some("command"),
         ..USUAL
     },
     Agent {
@@ -124,6 +154,12 @@ impl Agent {
                 }
             }
         }
+        if self.flat.is_some() {
+            let root = Places::of(&text, "")?.root;
+            if !root.items.iter().any(|item| item.key.as_deref() == Some("version")) {
+                root.append(&mut text, "\"version\": 1", "  ");
+            }
+        }
         Ok(text)
     }
 
@@ -150,21 +186,31 @@ impl Agent {
             }
         }
         // A file that held nothing else.
-        Ok((text == before || text != "{}\n").then_some(text))
+        let is_empty = text == "{}\n" || text == "{\n  \"version\": 1\n}\n";
+        Ok((text == before || !is_empty).then_some(text))
     }
 
     fn group(self, words: &str) -> String {
         let name = if self.is_named { "\"name\": \"nbs\", " } else { "" };
+        let matcher = self.matcher.filter(|_| words.ends_with("waiting"));
+        let matcher =
+            matcher.map(|matcher| format!("\"matcher\": {}, ", quoted(matcher))).unwrap_or_default();
         let command = quoted(&format!("{COMMAND}{words} 2>/dev/null || :"));
-        format!("{{\"hooks\": [{{{name}\"type\": \"command\", \"command\": {command}}}]}}")
+        let key = self.flat.unwrap_or("command");
+        let hook = format!("{{{name}{matcher}\"type\": \"command\", \"{key}\": {command}}}");
+        if self.flat.is_some() { hook } else { format!("{{\"hooks\": [{hook}]}}") }
     }
 }
 
-/// Is it a group of hooks that consists of a command of ours?
+/// Is it a hook of ours, or a group that consists of one?
 fn is_ours(text: &str, item: &Item) -> bool {
     let Ok(group) = serde_json::from_str::<Value>(&text[item.value.clone()]) else { return false };
-    let hooks = group["hooks"].as_array().map(Vec::as_slice).unwrap_or_default();
-    matches!(hooks, [hook] if hook["command"].as_str().is_some_and(|command| command.starts_with(COMMAND)))
+    let hook = match group["hooks"].as_array().map(Vec::as_slice) {
+        Some([hook]) => hook,
+        Some(_) => return false,
+        None => &group,
+    };
+    ["command", "bash"].into_iter().any(|key| hook[key].as_str().is_some_and(|it| it.starts_with(COMMAND)))
 }
 
 /// The positions of the hooks of an event.
@@ -345,6 +391,10 @@ mod tests {
     fn hooks_are_added_once_and_removed_without_a_trace() {
         for agent in AGENTS.into_iter().filter(|agent| !agent.events.is_empty()) {
             for text in ["{}", "{\"a\": 1}", "{\n  \"a\": 1\n}\n", "{\"hooks\": {\"X\": []}}", WITH_MORE] {
+                let text = &match agent.flat {
+                    None => text.to_owned(),
+                    Some(_) => text.replacen('{', "{\"version\": 1, \"v\": 2,", 1).replace(",}", "}"),
+                };
                 let with = agent.with_hooks(Some(text)).unwrap();
                 for (event, words) in agent.events {
                     let list = Places::of(&with, event).unwrap().event.unwrap();
@@ -359,12 +409,22 @@ mod tests {
                     agent.name
                 );
                 let without = agent.without_hooks(&with).unwrap().unwrap();
-                assert_eq!(without, text, "{}", agent.name);
+                assert_eq!(&without, text, "{}", agent.name);
             }
             let new = agent.with_hooks(None).unwrap();
             assert!(serde_json::from_str::<Value>(&new).is_ok(), "{new}");
             assert_eq!(agent.without_hooks(&new), Ok(None));
         }
+    }
+
+    #[test]
+    fn hooks_of_a_flat_list_have_a_version_and_a_filter() {
+        let file = Agent::named("copilot").unwrap().with_hooks(None).unwrap();
+        let file: Value = serde_json::from_str(&file).unwrap();
+        assert_eq!(file["version"], 1);
+        let hook = &file["hooks"]["notification"][0];
+        assert_eq!(hook["matcher"], "permission_prompt|elicitation_dialog");
+        assert!(hook["bash"].as_str().unwrap().contains("report --quiet --hook waiting"), "{hook}");
     }
 
     #[test]

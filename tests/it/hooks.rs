@@ -3,9 +3,11 @@ use std::fs;
 use crate::support::{Scratch, eventually, run};
 
 /// Each agent, and its file below HOME.
-const AGENTS: [(&str, &str); 5] = [
+const AGENTS: [(&str, &str); 7] = [
     ("claude", ".claude/settings.json"),
     ("codex", ".codex/hooks.json"),
+    ("copilot", ".copilot/hooks/nbs.json"),
+    ("cursor", ".cursor/hooks.json"),
     ("gemini", ".gemini/settings.json"),
     ("opencode", ".config/opencode/plugin/nbs.js"),
     ("qwen", ".qwen/settings.json"),
@@ -97,6 +99,9 @@ fn the_installed_commands_report_in_a_session_and_do_nothing_outside_of_one() {
 fn hooks_of_nobody_are_refused() {
     let scratch = Scratch::new();
     scratch.ts(&["hooks"]).code(4).complains("install, remove, show");
-    scratch.ts(&["hooks", "install", "vim"]).code(4).complains("claude, codex, gemini, opencode, qwen");
+    scratch
+        .ts(&["hooks", "install", "vim"])
+        .code(4)
+        .complains("claude, codex, copilot, cursor, gemini, opencode, qwen");
     scratch.ts(&["hooks", "install", "claude", "qwen"]).code(4);
 }
