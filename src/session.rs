@@ -1,7 +1,6 @@
-//! What a session is: a handle, and a folder of files with fixed meanings.
+//! A session is a handle, and a directory of files with fixed meanings.
 //!
-//! This layer knows the files and how to talk to the relay behind them. It
-//! starts no processes.
+//! This layer reads and writes the files and talks to the relay behind them. It starts no processes.
 
 mod activity;
 mod activity_view;

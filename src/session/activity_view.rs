@@ -24,7 +24,7 @@ use crate::{
     terminal::{screen::Screen, text},
 };
 
-/// How long relays may take to answer, all together. One that has been stopped does not.
+/// How long all relays together may take to answer. A stopped relay does not answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The same of those that are asked once that is over.
@@ -33,7 +33,7 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// How many relays are asked at a time: each takes a descriptor.
 const BATCH: usize = 200;
 
-/// What a program wants that reads a line which a person types.
+/// The kind of typed line that a program expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReplyKind {
     /// A line that is not shown.
@@ -48,11 +48,11 @@ pub(crate) enum ReplyKind {
 
 pub(crate) struct ActivityView {
     pub(crate) glance: ListEntry,
-    /// The one that it is on; `None`: here.
+    /// The machine it is on; `None`: this one.
     pub(crate) machine: Option<String>,
-    /// `None` where the relay does not tell.
+    /// `None` if the relay does not report it.
     pub(crate) activity: Option<Activity>,
-    /// What that stands on, where it is not plain.
+    /// The evidence for the activity, unless it is obvious.
     pub(crate) because: Option<Because>,
     pub(crate) doing: Option<TerminalState>,
     /// Whether a program waits for input.
@@ -61,35 +61,35 @@ pub(crate) struct ActivityView {
     pub(crate) since: Option<Duration>,
     pub(crate) program: Option<Vec<u8>>,
     pub(crate) folder: Option<Vec<u8>>,
-    /// What was printed last, in one line that can be shown.
+    /// The last printed text, as one printable line.
     pub(crate) last_line: Option<String>,
-    /// Of one that waits, what it seems to ask, in one line that can be shown.
+    /// The question that a waiting session seems to ask, as one printable line.
     pub(crate) question: Option<String>,
     /// The answers to it that are to be seen.
     pub(crate) choices: Vec<String>,
     pub(crate) report: Option<Report>,
-    /// What the program says of itself.
+    /// The state that the program reports in its output.
     pub(crate) said: ProgramSaid,
-    /// Why its output cannot be written, in one line that can be shown; `None`: it can be.
+    /// Why its output cannot be written, as one printable line; `None`: it can be.
     pub(crate) stalled: Option<String>,
-    /// Of its terminal; and why some of its output may not be on the disk, though it was written.
+    /// The terminal's size; and why some of the written output may not be on the disk.
     pub(crate) size: Option<Size>,
     pub(crate) sync_error: Option<String>,
-    /// A call waits on it, or has just been told that it waits.
+    /// A call waits on it, or has just been notified that it waits.
     pub(crate) attended: bool,
-    /// Of a dead one, where anybody knows it.
+    /// The exit code of a dead session, if it is known.
     pub(crate) exit_code: Option<i32>,
     /// How it ended.
     pub(crate) end: End,
-    /// What only its files tell, once they have been read.
+    /// The contents of its files, once they have been read.
     pub(crate) files: Option<Box<Files>>,
     passes_on: bool,
-    // What its relay has told, before anybody has looked at its screen.
+    // The relay's report, before anything has read the screen.
     told: Verdict,
     front: Front,
 }
 
-/// What the files of a session tell of how it was started.
+/// How a session was started, from its files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Files {
     /// Byte for byte.
@@ -98,14 +98,14 @@ pub(crate) struct Files {
 }
 
 impl ActivityView {
-    /// Of a session whose relay has told this.
+    /// The view of a session with this report from its relay.
     pub(crate) fn of(session: &SessionDir, glance: ListEntry, told: ReportedState) -> ActivityView {
         let mut overview = ActivityView::brief(glance, told);
         overview.look(session);
         overview
     }
 
-    /// The same as far as its relay tells it; the rest is for [`ActivityView::look`].
+    /// Only the relay's report; [`ActivityView::look`] adds the rest.
     pub(crate) fn brief(glance: ListEntry, told: ReportedState) -> ActivityView {
         let unknown = ActivityView {
             glance,
@@ -161,15 +161,14 @@ impl ActivityView {
         }
     }
 
-    /// Of a session whose relay has told nothing yet.
+    /// The view of a session whose relay has not reported yet.
     pub(crate) fn untold(glance: ListEntry) -> ActivityView {
         let told = if glance.alive { ReportedState::Nothing } else { ReportedState::Ended };
         ActivityView::brief(glance, told)
     }
 
-    /// Of one that another machine tells of, by the line that `list --json` prints there, with or
-    /// without that machine's name in the handle; `None` where that is no such line. No control
-    /// characters are taken.
+    /// The view of a session on another machine, from the line that `list --json` prints there, with or
+    /// without that machine's name in the handle. `None` if it is not such a line, or has control characters.
     pub(crate) fn parse(line: &[u8], machine: Option<&str>) -> Option<ActivityView> {
         let told: Value = serde_json::from_slice(line).ok()?;
         let text = |name: &str| told[name].as_str().map(str::as_bytes);
@@ -217,15 +216,14 @@ impl ActivityView {
         Address { machine: self.machine.clone(), handle: self.glance.handle.clone() }
     }
 
-    /// What it is told from others by: that of its address.
+    /// Its identity: that of its address.
     pub(crate) fn key(&self) -> (Option<&str>, &str) {
         (self.machine.as_deref(), self.glance.handle.as_str())
     }
 
-    /// Looks what it shows, and asks; of a dead one, since when it is, and how it ended. Reads
-    /// what its files tell.
+    /// Reads the files, and the screen with its question; for a dead session, when and how it ended.
     pub(crate) fn look(&mut self, session: &SessionDir) {
-        // Somebody's meddling with these must not hide a session: what cannot be read is empty.
+        // Changed files must not hide a session: an unreadable one counts as empty.
         let (command, settings) = (session.command().unwrap_or_default(), session.settings());
         self.files = Some(Box::new(Files { command, settings }));
         if !self.glance.alive {
@@ -244,7 +242,7 @@ impl ActivityView {
         (self.activity, self.because) = (self.told.activity.or(self.activity), self.told.because);
         self.choices.clear();
         let rules = self.told.rules(session, &self.front);
-        // What was printed to draw a screen is no line.
+        // Output that draws a screen is not a line.
         let is_drawn = self.doing == Some(TerminalState::Raw) || rules.is_some();
         let cache = if is_drawn && screen.is_none() { ScreenCache::look(session).ok() } else { None };
         let screen = cache.as_ref().map(|cache| &cache.screen).or(screen);
@@ -266,8 +264,8 @@ impl ActivityView {
             self.choices = question.choices.into_iter().map(|choice| choice.text).collect();
             return;
         }
-        // Who passes on what is typed always has the keyboard; what it shows is all that
-        // tells.
+        // A program that passes on its input always has the keyboard, so only its output shows whether it
+        // waits.
         if self.passes_on && !self.because.is_some_and(Because::is_stated) && !text::asks(&before) {
             self.activity = self.activity.map(|_| Activity::Working);
         }
@@ -277,12 +275,12 @@ impl ActivityView {
         });
     }
 
-    /// Is more to be seen of it on its screen than its relay tells?
+    /// Does its screen show more than its relay reports?
     pub(crate) fn wants_look(&self) -> bool {
         self.activity == Some(Activity::Waiting) || self.told.activity.is_some() && self.front.path.is_some()
     }
 
-    /// Of one that waits: what it says itself, or what is seen of it.
+    /// Sets the question of a waiting session: the reported text, or the one that is seen.
     fn note_question(&mut self, seen: impl FnOnce(&ActivityView) -> Option<String>) {
         self.question = match (self.activity, &self.report) {
             (Some(Activity::Waiting), Some(report)) => text::last_line_shown(&report.text),
@@ -296,7 +294,7 @@ impl ActivityView {
         self.choices = choices.into_iter().map(|choice| choice.text).collect();
     }
 
-    /// What it says of itself in words, in one line that can be shown.
+    /// The session's own message, as one printable line.
     pub(crate) fn said_in_words(&self) -> Option<String> {
         let said = match &self.report {
             Some(report) => &*report.text,
@@ -334,7 +332,7 @@ impl ActivityView {
         Some(next.saturating_sub(lasted))
     }
 
-    /// The object that tells of it, in every output.
+    /// The object that describes it, in every output.
     pub(crate) fn json(&self) -> Object {
         let ListEntry { name, command, started, alive, .. } = &self.glance;
         let object = match &self.machine {
@@ -382,7 +380,7 @@ impl ActivityView {
         self.said.describe(object)
     }
 
-    /// Which question it is: another has another.
+    /// The question's identity: different questions have different ones.
     pub(crate) fn question_id(&self) -> Option<String> {
         let question = self.question.as_ref()?;
         let texts = [question].into_iter().chain(&self.choices);
@@ -392,7 +390,7 @@ impl ActivityView {
         Some(format!("{:08x}", bytes.fold(0x811c_9dc5, mix)))
     }
 
-    /// What a line that a person types now is to its program.
+    /// How the program would interpret a line that is typed now.
     pub(crate) fn wanted(&self) -> ReplyKind {
         match self.activity {
             _ if self.doing == Some(TerminalState::Secret) => ReplyKind::Secret,
@@ -419,8 +417,8 @@ fn question_among(rows: &[String]) -> Option<String> {
 }
 
 impl SessionDir {
-    /// What a program asks that waits for input now, its terminal being at this: the row before
-    /// the cursor, else a row above it that looks like a question. In one line that can be shown.
+    /// The question of a program that waits for input with the terminal in this state: the row before the
+    /// cursor, or a row above it that looks like a question. As one printable line.
     pub(crate) fn question(&self, doing: TerminalState) -> Result<Option<String>> {
         if matches!(doing, TerminalState::Prompt | TerminalState::Running) {
             return Ok(None);
@@ -432,7 +430,7 @@ impl SessionDir {
         }
         let mut rows = screen.lines(0);
         if doing != TerminalState::Raw {
-            // What was printed before the last line is no question any more.
+            // Output before the last line is not part of the question.
             let last = rows.iter().rposition(|row| !row.trim().is_empty());
             rows.drain(..last.unwrap_or(rows.len()));
         }
@@ -440,7 +438,7 @@ impl SessionDir {
     }
 }
 
-/// The object that tells of a session that has been removed.
+/// The object that describes a removed session.
 pub(crate) fn removed(address: &Address, name: Option<&Name>) -> Object {
     let object = Object::new().text("handle", &address.to_string()).text("state", "removed");
     object.bytes_or_null("name", name.map(|name| name.as_str().as_bytes()))
@@ -466,8 +464,8 @@ fn of_machine(handle: &str, machine: Option<&str>) -> Option<Handle> {
 }
 
 impl StateDir {
-    /// Looks at a session of which its relay has told this, if it has told anything; `None` where
-    /// it has been removed.
+    /// Completes the view of a session from its relay's report, if there is one; `None` if the session has
+    /// been removed.
     pub(crate) fn looked_at(&self, mut told: ActivityView) -> Option<ActivityView> {
         let session = self.session(&Target::Handle(told.glance.handle.clone())).ok()?;
         told.look(&session);
@@ -476,7 +474,7 @@ impl StateDir {
 }
 
 impl SessionDir {
-    /// All that is known of it; `None` where it has been removed.
+    /// The complete view; `None` if the session has been removed.
     pub(crate) fn overview(&self) -> Result<Option<ActivityView>> {
         let Some(glance) = ListEntry::at(self) else { return Ok(None) };
         let client = if glance.alive { RelayClient::open(self)? } else { None };
@@ -497,7 +495,7 @@ impl SessionDir {
 }
 
 impl StateDir {
-    /// What those sessions do that `wanted` picks by their names, oldest first.
+    /// The views of the sessions whose names match `wanted`, oldest first.
     pub(crate) fn overviews(&self, wanted: &dyn Fn(Option<&Name>) -> bool) -> Result<Vec<ActivityView>> {
         let mut overviews = Vec::new();
         let mut glances = self.glances(wanted)?.into_iter().peekable();
@@ -510,7 +508,7 @@ impl StateDir {
                     Err(Failure::NotFound(_)) => continue,
                     other => other?.within(deadline),
                 };
-                // What cannot be reached is shown all the same.
+                // An unreachable session is shown nevertheless.
                 let client = if glance.alive { RelayClient::open(&session) } else { Ok(None) };
                 let client = client.and_then(|client| {
                     client.map(|mut client| client.ask_standing().map(|_| client)).transpose()

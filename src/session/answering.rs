@@ -1,7 +1,7 @@
-//! Answering what a program asks, by the keys that it wants.
+//! Answering a program's question by the keys that it expects.
 //!
-//! Which those are, the rules of the program say; what none are known of gets a line. A key is pressed
-//! only as long as that very question is to be seen, and it has been answered when it is gone.
+//! The program's rules name those keys. Without rules, a line is typed. We press a key only as long as the
+//! same question is shown, and the question is answered when it disappears.
 
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ use crate::{
 const YES: [&str; 8] = ["yes", "allow", "approve", "accept", "proceed", "run", "trust", "ok"];
 const NO: [&str; 8] = ["no", "deny", "reject", "skip", "cancel", "decline", "don't", "abort"];
 
-/// What a choice begins with where a text can be typed instead.
+/// The beginnings of a choice that accepts text.
 const OTHER: [&str; 3] = ["type something", "enter a custom", "other"];
 
 /// How long a question that is reported may take to be drawn.
 const DRAWN: Duration = Duration::from_secs(2);
 
-/// What was answered, and to what.
+/// An answer and its question.
 pub(crate) struct Answered {
     pub(crate) question_id: String,
     pub(crate) text: Vec<u8>,
@@ -101,8 +101,8 @@ pub(crate) fn answer(
     Ok(answered)
 }
 
-/// What is asked; nothing where nothing is. A program may say that it waits before it shows what for: then
-/// no key may be pressed yet.
+/// The question that is shown; nothing if there is none. A program may report that it waits before it shows
+/// the question: then we must not press a key yet.
 fn wait_until_seen(scene: &mut Scene, deadline: Deadline) -> Result<Option<(String, String)>> {
     let drawn = deadline.min(Deadline::after(DRAWN));
     loop {
@@ -110,7 +110,7 @@ fn wait_until_seen(scene: &mut Scene, deadline: Deadline) -> Result<Option<(Stri
         if asked.is_none() || scene.question().is_some() || !scene.has_rules() {
             return Ok(asked);
         }
-        // One that has been reported may be a text above the line of input.
+        // A reported question may be a text above the input line.
         if drawn.has_passed() && (scene.is_reported() || deadline.has_passed()) {
             return Ok(asked);
         }
@@ -118,8 +118,8 @@ fn wait_until_seen(scene: &mut Scene, deadline: Deadline) -> Result<Option<(Stri
     }
 }
 
-/// Types one character, which may be all that a program wants that reads keys. Where it stands behind the
-/// question then, and the program waits again, that wants Enter, too.
+/// Types one character, which may be enough for a program that reads keys. If the character then follows the
+/// question, and the program waits again, the program expects Enter, too.
 fn press_one(scene: &mut Scene, key: &[u8], deadline: Deadline, timeout: Duration) -> Result<()> {
     let echoed = scene.cache.screen.up_to_cursor() + &String::from_utf8_lossy(key);
     type_all(scene, key, deadline, timeout)?;
@@ -134,7 +134,7 @@ fn press_one(scene: &mut Scene, key: &[u8], deadline: Deadline, timeout: Duratio
     Ok(())
 }
 
-/// The question as all are told it, and its number.
+/// The question as other calls report it, and its number.
 fn asked(scene: &Scene) -> Result<Option<(String, String)>> {
     let glance = ListEntry::at(scene.session).ok_or_else(|| scene.session.removed())?;
     let told = ReportedState::Standing(Box::new(scene.now.clone()));
@@ -143,7 +143,7 @@ fn asked(scene: &Scene) -> Result<Option<(String, String)>> {
     if overview.activity != Some(Activity::Waiting) && scene.question().is_none() {
         return Ok(None);
     }
-    // One that shows no question waits all the same.
+    // A session may wait without a visible question.
     let id = overview.question_id().unwrap_or_default();
     Ok(Some((overview.question.unwrap_or_default(), id)))
 }
@@ -183,7 +183,7 @@ impl Answering<'_> {
             self.check_asks()?;
             self.press_key(if at > target { back } else { on })?;
             unseen += 1;
-            // Where no mark is seen, it has moved when something was printed.
+            // If no mark is visible, printed output means that the mark moved.
             let (offset, moved) = (self.scene.now.offset, Deadline::after(AGAIN));
             while !moved.has_passed() && self.scene.now.offset == offset {
                 self.scene.wait(self.deadline.min(moved))?;
@@ -194,14 +194,14 @@ impl Answering<'_> {
         }
     }
 
-    /// Which one Enter would take.
+    /// The choice that Enter would select.
     fn marked(&self) -> Option<usize> {
         let (_, question) = self.scene.question()?;
         let marked = question.choices.iter().position(|choice| choice.is_marked);
         marked.or_else(|| self.highlighted())
     }
 
-    /// The one that is drawn unlike all others.
+    /// The choice that is drawn unlike all others.
     fn highlighted(&self) -> Option<usize> {
         let (cols, _) = self.scene.cache.screen.size();
         let spans: Vec<Span> = self.scene.cache.screen.spans(0, cols).flatten().collect();
@@ -244,8 +244,8 @@ impl Answering<'_> {
         Ok(())
     }
 
-    /// Waits until the question has been answered. Some programs only mark a choice by its number, or take
-    /// none: these get arrows and Enter, too.
+    /// Waits until the question has been answered. Some programs only mark a choice by its number, or ignore
+    /// the number: we press arrows and Enter for these, too.
     fn wait_until_gone(&mut self, target: usize) -> Result<()> {
         let mut again = Deadline::after(AGAIN);
         let mut gone: Option<Deadline> = None;
@@ -273,7 +273,7 @@ impl Answering<'_> {
     }
 }
 
-/// Which of the choices that is: by its number, its text, `yes` or `no`, or the beginning of one.
+/// The choice that the text selects: by number, text, `yes` or `no`, or a prefix.
 fn chosen(choices: &[Choice], text: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(text).ok()?.trim().to_lowercase();
     if let Ok(number) = text.parse::<usize>() {

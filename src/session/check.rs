@@ -32,7 +32,7 @@ use crate::{
     terminal::text,
 };
 
-/// Something that ought not to be, and what to do about it.
+/// A fault, and what to do about it.
 pub(crate) struct Fault {
     pub(crate) what: String,
     pub(crate) fix: String,

@@ -1,9 +1,8 @@
 //! A connection to the relay of a session.
 //!
-//! Whoever holds one learns of every change as it happens, with no watch to
-//! run out of, and of the session's end by the end of the connection, also
-//! where the relay was killed. To look without missing anything: ask for news,
-//! look, and ask for news since then.
+//! Its holder receives every change as it happens, without inotify watches, which are limited. The connection
+//! ends when the session ends, also if the relay is killed. To miss nothing: ask for changes, look, and ask
+//! for changes since then.
 
 mod diagnosis;
 pub(crate) mod input_history;
@@ -43,38 +42,37 @@ pub(crate) use wait::{Wait, WaitEnd};
 use wait_outcome::Follows;
 pub(crate) use wait_outcome::{Looks, ReportedState, WaitOutcome};
 
-/// Far more than a path or what was typed takes. Who says more is no relay.
+/// Far more than a path or typed text takes. Only another program sends more.
 const LONGEST_RESPONSE: usize = 512 << 10;
 
 pub(crate) struct RelayClient {
     handle: Handle,
     stream: UnixStream,
     patience: ReplyTimeout,
-    // What has come of the next answer.
+    // The received bytes of the next response.
     inbox: Vec<u8>,
-    // How many changes we have been told of.
+    // How many changes have been reported.
     seen: u64,
-    // As who we want to be told of changes; the terminal's size, and what the session does,
-    // as we were told last.
+    // The kind of follower we are; the terminal's size and the session's state, as last reported.
     follows: Follows,
     size: Option<SizeSince>,
     standing: Option<Snapshot>,
-    // The session's exit code, once we have been told.
+    // The session's exit code, once it was reported.
     exit_code: Option<i32>,
-    // What we have asked to be told of, and have not heard.
+    // The changes we have asked for, without a response yet.
     following: Option<Follows>,
-    // How much of the log we have read, and how long it was when we were told of output last.
+    // How much of the log we have read, and how long it was at the last report of output.
     read: u64,
     processed: u64,
     is_ending: bool,
-    // What is sent with the next request.
+    // The lines to send with the next request.
     ahead: String,
 }
 
 /// How soon to look again whether a shell waits for a key, of which the kernel sends no event.
 pub(crate) const GLANCE: Duration = Duration::from_millis(10);
 
-/// What became of waiting for the session to oneself.
+/// The result of waiting for exclusive access to the session.
 pub(crate) enum Access {
     /// We have it, as it is now.
     Taken(Box<Snapshot>, Waited),
@@ -87,21 +85,21 @@ pub(crate) enum Access {
 pub(crate) struct Waited {
     /// Others had it when the call asked for it.
     pub(crate) queued: bool,
-    /// What the text of the last call that told so was typed at.
+    /// The place at which the last call that reported one typed its text.
     pub(crate) asked: Option<Asked>,
 }
 
-/// What became of typing.
+/// The result of typing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Typed {
     pub(crate) count: u64,
     /// The rest is a line that is too long for the terminal's present mode.
     pub(crate) held: bool,
-    /// The rest has been discarded by an interrupt.
+    /// An interrupt has discarded the rest.
     pub(crate) cut: bool,
 }
 
-/// What there is to know of a session when a wait on it begins.
+/// The state of a session when a wait on it begins.
 #[derive(Default)]
 pub(crate) struct Start {
     pub(crate) now: Option<Snapshot>,
@@ -110,7 +108,7 @@ pub(crate) struct Start {
 }
 
 impl RelayClient {
-    /// `None` where the session has ended.
+    /// `None` if the session has ended.
     pub(crate) fn open(session: &SessionDir) -> Result<Option<RelayClient>> {
         let Some(stream) = reach::connect(session)? else {
             return Ok(None);
@@ -148,7 +146,7 @@ impl RelayClient {
         }
     }
 
-    /// What it types is typed by this, for the history.
+    /// Sets the source that the history records for text that this client types.
     pub(crate) fn typing_as(mut self, source: InputSource) -> RelayClient {
         self.ahead.push_str(&RelayRequest::Source(source).encode());
         self
@@ -164,7 +162,7 @@ impl RelayClient {
     }
 
     /// Has the relay know what the session says of itself: `said` is a state, a space and a
-    /// text. `false` where the session has ended.
+    /// text. `false` if the session has ended.
     pub(crate) fn report(&mut self, said: &[u8]) -> Result<bool> {
         let mut message = RelayRequest::Report { length: said.len() as u64 }.encode().into_bytes();
         message.extend_from_slice(said);
@@ -181,9 +179,8 @@ impl RelayClient {
         }
     }
 
-    /// Types, and waits until the terminal has taken all of it. `None` where
-    /// the session ended first. When the deadline passes, what has not been
-    /// typed by then never will be, and this is of no more use.
+    /// Types, and waits until the terminal has accepted everything. `None` if the session ended first. When
+    /// the deadline passes, the rest is never typed, and this client cannot be used any more.
     pub(crate) fn type_in(&mut self, bytes: &[u8], deadline: Deadline) -> Result<Option<Typed>> {
         self.type_and(bytes, None, deadline)
     }
@@ -212,7 +209,7 @@ impl RelayClient {
         self.following = follows;
         let mut message = [line.as_bytes(), bytes, then.as_bytes()].map(IoSlice::new);
         let mut rest = &mut message[..];
-        // Nothing at all is said by one that is empty.
+        // An empty slice sends nothing.
         IoSlice::advance_slices(&mut rest, 0);
         while !rest.is_empty() {
             match self.stream.write_vectored(rest) {
@@ -233,9 +230,9 @@ impl RelayClient {
         }
     }
 
-    /// Tells the relay, by hanging up our half, that no more is to be typed.
+    /// Shuts down our half of the connection: nothing more is to be typed.
     fn stop_typing(&mut self) -> Result<Option<Typed>> {
-        // Where the relay has gone, hearing tells.
+        // If the relay has gone, `receive` reports it.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
         match self.receive(self.patience())? {
             Received::Nothing => Err(self.silent_and("; the call's remaining text is never typed")),
@@ -255,8 +252,8 @@ impl RelayClient {
         }
     }
 
-    /// What the relay sees of these parts, and of all that takes no look at a process. `None` where
-    /// the session has ended.
+    /// The relay's view of these parts, and of everything that needs no look at a process. `None` if the
+    /// session has ended.
     pub(crate) fn snapshot(&mut self, parts: Parts) -> Result<Option<Snapshot>> {
         let request = RelayRequest::Snapshot { parts, seen: None, waits: false };
         if self.send(&request)? { self.receive_snapshot() } else { Ok(None) }
@@ -270,18 +267,18 @@ impl RelayClient {
         }
     }
 
-    /// What the terminal is doing. `None` where the session has ended.
+    /// The state of the terminal. `None` if the session has ended.
     pub(crate) fn doing(&mut self) -> Result<Option<TerminalState>> {
         Ok(self.snapshot(Parts::TERMINAL)?.map(|snapshot| snapshot.doing))
     }
 
-    /// What to say where what the session prints cannot be written down at the moment: so
-    /// nothing in the log tells what it does. Part of a sentence.
+    /// Part of a sentence that says why the session's output cannot be written at the moment, if it cannot:
+    /// the log then does not show what the session does.
     pub(crate) fn stall(&mut self) -> Result<Option<String>> {
         Ok(self.snapshot(Parts::NONE)?.and_then(|now| now.stall()))
     }
 
-    /// The PID of the child's keeper; `None` where the relay itself is the
+    /// The PID of the child's keeper; `None` if the relay itself is the
     /// parent, or the keeper has gone.
     pub(crate) fn keeper(&mut self) -> Result<Option<u32>> {
         match self.ask(&RelayRequest::Keeper)? {
@@ -290,9 +287,9 @@ impl RelayClient {
         }
     }
 
-    /// Waits until nobody else has this session to itself, and has it then, for
-    /// as long as this connection lasts. Of those who do not ask, it keeps nobody.
-    /// If `stop` can be read first, that is as if it had timed out.
+    /// Waits for exclusive access to the session, and has it as long as this connection lasts. It does not
+    /// exclude calls that never ask for access. If `stop` becomes readable first, the wait counts as timed
+    /// out.
     pub(crate) fn take_turn(
         &mut self,
         session: &SessionDir,
@@ -313,7 +310,7 @@ impl RelayClient {
                 Received::Response(_) => return Err(self.misunderstood()),
                 Received::End => return Ok(Access::Ended),
                 Received::Nothing if !look.has_passed() => return Ok(Access::TimedOut),
-                // Others have it, or the relay has been stopped: which answers nobody.
+                // Others have it, or the relay is stopped and does not answer.
                 Received::Nothing => match RelayClient::open(session)? {
                     Some(mut client) => drop(client.snapshot(Parts::NONE)?),
                     None => return Ok(Access::Ended),
@@ -325,20 +322,20 @@ impl RelayClient {
         }
     }
 
-    /// Has the relay remember what the text of this call is typed at. `false` where the session
+    /// Has the relay remember what the text of this call is typed at. `false` if the session
     /// has ended.
     pub(crate) fn note_asked(&mut self, asked: Asked) -> Result<bool> {
         self.noted(&RelayRequest::Asked(asked))
     }
 
-    /// Announces one more shell that reports, with this secret. `false` where the session
+    /// Announces one more shell that reports, with this secret. `false` if the session
     /// has ended.
     pub(crate) fn announce(&mut self, secret: &str, dialect: Dialect) -> Result<bool> {
         self.noted(&RelayRequest::Level { secret: secret.to_owned(), dialect })
     }
 
     /// Has what is typed from now on hidden, up to the mark that ends that, from who looks
-    /// at the output without marks. `false` where the session has ended.
+    /// at the output without marks. `false` if the session has ended.
     pub(crate) fn hide(&mut self, secret: &str) -> Result<bool> {
         self.noted(&RelayRequest::Hide { secret: secret.to_owned() })
     }
@@ -352,14 +349,14 @@ impl RelayClient {
         }
     }
 
-    /// What has been typed after the first `since` bytes, as far as the relay
-    /// remembers it. `None` where the session has ended.
+    /// The text typed after the first `since` bytes, as far as the relay remembers it. `None` if the session
+    /// has ended.
     pub(crate) fn typing(&mut self, since: u64) -> Result<Option<InputHistory>> {
         if self.ask_typing(since)? { self.receive_typing() } else { Ok(None) }
     }
 
     /// Asks that; what comes of it is for [`RelayClient::hear_typing`], before anything else is
-    /// asked. `false` where the session has ended.
+    /// asked. `false` if the session has ended.
     pub(crate) fn ask_typing(&mut self, since: u64) -> Result<bool> {
         self.send(&RelayRequest::Typing { since })
     }
@@ -377,7 +374,7 @@ impl RelayClient {
     pub(crate) fn ask_start(&mut self) -> Result<()> {
         self.ahead
             .push_str(&RelayRequest::Snapshot { parts: Parts::NONE, seen: None, waits: false }.encode());
-        // Where the session has ended, hearing tells.
+        // If the session has ended, `receive_typing` reports it.
         self.ask_typing(0).map(drop)
     }
 
@@ -386,14 +383,14 @@ impl RelayClient {
         Ok(Start { now: self.receive_snapshot()?, typing: self.receive_typing()? })
     }
 
-    /// Has a completion belong to this call, as long as it is there, and not to those who
-    /// wait for the next; also one that has come. The last one that was claimed counts.
+    /// Reserves a completion, even one that has come, for this call while it runs, so that calls that wait
+    /// for the next one do not get it. The last claim counts.
     pub(crate) fn claim(&mut self, seq: u64) -> Result<()> {
         self.ask(&RelayRequest::Claim { seq })?;
         Ok(())
     }
 
-    /// Tells, with what is asked for next, what the command of this call is.
+    /// Sends, with the next request, the command of this call.
     pub(crate) fn note_text_with_next(&mut self, command: &[u8]) {
         /// As hexadecimal digits they fit a line.
         const PIECE: usize = LONGEST_LINE / 2 - 8;
@@ -404,20 +401,20 @@ impl RelayClient {
         }
     }
 
-    /// Tells, with what is asked for next, how far this call has come with its command.
+    /// Sends, with the next request, the progress of this call's command.
     pub(crate) fn note_job_with_next(&mut self, job: &Job) {
         self.ahead.push_str(&RelayRequest::Job(*job).encode());
     }
 
     /// The same at once.
     pub(crate) fn note_job(&mut self, job: &Job) {
-        // Where the session has ended, there is none.
+        // If the session has ended, there is none.
         let _ = self.send(&RelayRequest::Job(*job));
     }
 
-    /// Tells that this call has told what became of its command, or that there is none.
+    /// Reports that this call has printed the result of its command, or that there is none.
     pub(crate) fn note_told(&mut self) {
-        // Where it cannot be told, somebody else will be given it.
+        // If this fails, another call gets the result.
         let _ = self.send(&RelayRequest::Told);
     }
 
@@ -433,15 +430,15 @@ impl RelayClient {
         }
     }
 
-    /// Tells that the secret which is typed next is asked for, where the log is so long, though
-    /// the terminal's modes do not say so.
+    /// Reports that the secret typed next was asked for when the log had this length, although the terminal's
+    /// modes do not show it.
     pub(crate) fn has_seen(&mut self, offset: u64) -> Result<()> {
         self.ask(&RelayRequest::Seen { offset })?;
         Ok(())
     }
 
     /// Interrupts the foreground process group as the key would, past all that is queued.
-    /// `false` where the session has ended.
+    /// `false` if the session has ended.
     pub(crate) fn interrupt(&mut self) -> Result<bool> {
         match self.ask(&RelayRequest::Signal { key: SignalKey::Interrupt })? {
             Some(Response::Noted) => Ok(true),
@@ -450,8 +447,7 @@ impl RelayClient {
         }
     }
 
-    /// How the terminal takes keys at the moment. `None` where the session has
-    /// ended.
+    /// How the terminal encodes keys at the moment. `None` if the session has ended.
     pub(crate) fn modes(&mut self) -> Result<Option<KeyModes>> {
         match self.ask(&RelayRequest::Modes)? {
             Some(Response::Modes(modes)) => Ok(Some(modes)),
@@ -461,8 +457,8 @@ impl RelayClient {
         }
     }
 
-    /// Lets a character that is a signal act at once; `Some(false)` where it is
-    /// none at the moment. `None` where the session has ended.
+    /// Lets a signal character act at once; `Some(false)` if it is not a signal character at the moment.
+    /// `None` if the session has ended.
     pub(crate) fn press(&mut self, byte: u8) -> Result<Option<bool>> {
         match self.ask(&RelayRequest::Press { byte })? {
             Some(Response::Noted) => Ok(Some(true)),
@@ -472,8 +468,8 @@ impl RelayClient {
         }
     }
 
-    /// Types a secret, if a hidden line is asked for at this moment; else tells
-    /// that it is not. `None` where the session has ended.
+    /// Types a secret if the terminal shows a secret prompt now; else returns `Some(false)`. `None` if the
+    /// session has ended.
     pub(crate) fn type_secret(&mut self, secret: &[u8]) -> Result<Option<bool>> {
         if !self.send(&RelayRequest::Secret { length: secret.len() as u64 })? {
             return Ok(None);
@@ -497,7 +493,7 @@ impl RelayClient {
         }
     }
 
-    /// Where the foreground process is. `None` where the session has ended.
+    /// The directory of the foreground process. `None` if the session has ended.
     pub(crate) fn folder(&mut self) -> Result<Option<PathBuf>> {
         let what = "find the current directory";
         match self.ask(&RelayRequest::Folder)? {
@@ -512,8 +508,8 @@ impl RelayClient {
         }
     }
 
-    /// Where newlines were printed as they are, from this place of the log on. `None` where
-    /// the session has ended.
+    /// The ranges of the log, from this offset on, in which newlines were printed untranslated. `None` if the
+    /// session has ended.
     pub(crate) fn untranslated(&mut self, since: u64) -> Result<Option<Vec<Range<u64>>>> {
         match self.ask(&RelayRequest::Untranslated { since })? {
             Some(Response::Untranslated { ranges }) => Ok(Some(ranges)),
@@ -522,8 +518,8 @@ impl RelayClient {
         }
     }
 
-    /// Has the terminal be as large as a window in which somebody sees it, for as long
-    /// as this connection lasts; `false` where the session has ended.
+    /// Sets the terminal's size to that of a window that shows it, for as long as this connection lasts;
+    /// `false` if the session has ended.
     pub(crate) fn view(&mut self, size: Size) -> Result<bool> {
         match self.ask(&RelayRequest::View { cols: size.cols, rows: size.rows })? {
             Some(Response::Noted) => Ok(true),
@@ -535,7 +531,7 @@ impl RelayClient {
 
     /// Has some bytes typed, no more than `RelayClient::MOST_KEYS`, and does not wait until
     /// they are: then [`RelayClient::has_typed`] is to be asked when there is something to
-    /// read, and nothing else before it was true. `false` where the session has ended.
+    /// read, and nothing else before it was true. `false` if the session has ended.
     pub(crate) fn begin_typing(&mut self, bytes: &[u8]) -> Result<bool> {
         if !self.send(&RelayRequest::Type { length: bytes.len() as u64 })? {
             return Ok(false);
@@ -559,7 +555,7 @@ impl RelayClient {
         }
     }
 
-    /// Changes that; `false` where the session has ended.
+    /// Changes that; `false` if the session has ended.
     pub(crate) fn resize(&mut self, size: Size) -> Result<bool> {
         match self.ask(&RelayRequest::Resize { cols: size.cols, rows: size.rows })? {
             Some(Response::Noted) => Ok(true),
@@ -573,14 +569,13 @@ impl RelayClient {
         Failure::failed(format!("cannot {what} of session '{}': {why}", self.handle))
     }
 
-    /// Tells the relay why the session is about to end; `false` where it has
-    /// gone before it could hear it.
+    /// Sends the relay the reason why the session is about to end; `false` if the relay ended first.
     pub(crate) fn ending(&mut self, cause: &str) -> Result<bool> {
         Ok(self.ask(&RelayRequest::Ending { cause: cause.to_owned() })?.is_some())
     }
 
-    /// Tells the relay, which stays to be the parent of whoever is left while a
-    /// session is being ended, that nobody is.
+    /// Tells the relay, which stays as the parent of the remaining processes while a session is being ended,
+    /// that none remain.
     pub(crate) fn done(&mut self) -> Result<()> {
         self.ask(&RelayRequest::Done)?;
         Ok(())
@@ -601,8 +596,8 @@ impl RelayClient {
         }
     }
 
-    /// `false` where nobody is there to hear it. It always fits: what we say before hearing an
-    /// answer are a few lines.
+    /// `false` if the relay has gone. The line always fits into the socket's buffer, because we send only a
+    /// few lines before we receive a response.
     fn send(&mut self, request: &RelayRequest) -> Result<bool> {
         let line = self.with_ahead(request);
         match self.stream.write_all(line.as_bytes()) {
@@ -612,8 +607,7 @@ impl RelayClient {
         }
     }
 
-    /// The request's line, with what is to be sent before it. It takes back that we want to be
-    /// told of something.
+    /// The request's line, after the lines to be sent before it. It cancels our request for changes.
     fn with_ahead(&mut self, request: &RelayRequest) -> String {
         self.following = None;
         std::mem::take(&mut self.ahead) + &request.encode()
@@ -698,7 +692,7 @@ impl RelayClient {
         self.patience.failure(&self.handle, self.relay_pid().ok(), more)
     }
 
-    /// What is to be said of the relay where it has not answered.
+    /// Why the relay has not answered, as part of a sentence.
     pub(crate) fn reason(&self) -> String {
         self.patience.reason(&self.handle, self.relay_pid().ok())
     }

@@ -226,7 +226,7 @@ impl SessionDir {
         Some(text::escaped(&host.name))
     }
 
-    /// Refuses one that is on another machine.
+    /// Fails if the session is on another machine.
     pub(crate) fn check_is_here(&self) -> Result<()> {
         self.elsewhere().map_or(Ok(()), |host| Err(self.is_elsewhere(&host)))
     }
@@ -343,7 +343,7 @@ impl SessionDir {
         self.trying(noted, "record the restart")
     }
 
-    /// How a dead session ended, as its exit record tells, or as far as can be told without one.
+    /// How a dead session ended: from its exit record, or without one as far as that is known.
     pub(crate) fn end(&self) -> Option<Notice> {
         let late = || Notice::parse(self.late_exit_record(EndedBy::Unknown).json().into_bytes());
         self.notice().or_else(late)
@@ -442,13 +442,13 @@ impl SessionDir {
         Report::decode(&self.folder.read(REPORT, Report::LONGEST_FILE).ok()?)
     }
 
-    /// What takes the marks of its shell out of what it printed.
+    /// A filter that removes the shell's marks from the session's output.
     pub(crate) fn unmarked(&self) -> Result<MarkStripper> {
         Ok(MarkStripper::new(self.secrets()?))
     }
 
-    /// A stretch of its output without them; also without the end of one that it begins
-    /// in. Where there is no secret there is no mark.
+    /// A part of its output without marks, and without the rest of a mark in which it begins. If there is no
+    /// secret, there are no marks.
     fn without_marks(&self, bytes: &[u8]) -> Vec<u8> {
         let Ok(mut unmarked) = self.unmarked() else { return bytes.to_vec() };
         let mut rest = Vec::with_capacity(bytes.len());
@@ -457,8 +457,7 @@ impl SessionDir {
         rest
     }
 
-    /// The one moment that everybody tells as its start; `None` where nothing has it
-    /// any more.
+    /// Its start, the same for every reader; `None` if no file has it any more.
     pub(crate) fn started(&self) -> Option<SystemTime> {
         self.folder.modified(META).ok()
     }
@@ -471,10 +470,10 @@ impl SessionDir {
         self.folder.modified(EXIT_CODE).ok().or_else(written).or_else(printed)
     }
 
-    /// Has it ended, or is it about to, because its relay is? Then waits for it.
+    /// Has it ended, or is it about to because its relay is ending? Then waits for it.
     ///
-    /// The kernel closes the files of a killed relay one after another: one may
-    /// tell of its end while another still holds the lock.
+    /// The kernel closes the files of a killed relay one after another: one may show its end while another
+    /// still holds the lock.
     pub(crate) fn ends(&self) -> Result<bool> {
         if !self.is_alive()? {
             return Ok(true);
@@ -498,8 +497,8 @@ impl SessionDir {
         self.folder.read(SLAVE, LONGEST_COMMAND).is_ok_and(|slave| slave.is_empty())
     }
 
-    /// The number of the completion that ends, or would have ended, what was begun last in a
-    /// session that has ended. `None` where its relay has not told: it was killed.
+    /// The number of the completion that ends, or would have ended, the last command in a session that has
+    /// ended. `None` if its relay did not write it: it was killed.
     pub(crate) fn begun_last(&self) -> Option<u64> {
         let lines = self.folder.read(TYPED, LONGEST_COMMAND).ok()?;
         number(lines.split(|byte| *byte == b'\n').nth(1)?)
@@ -514,9 +513,8 @@ impl SessionDir {
         self.trying(opened, "open the log")
     }
 
-    /// The sizes that the terminal has had, each with the offset in the log from which
-    /// on it had it; none where it has always had the usual one. What is no such line is
-    /// passed over.
+    /// The sizes that the terminal has had, each with the offset in the log at which it began; empty if the
+    /// terminal always had the default size. Malformed lines are skipped.
     pub(crate) fn sizes(&self) -> Result<Vec<(u64, Size)>> {
         let lines = self.trying(self.read_if_there(SIZES, LONGEST_COMPLETIONS), "read the sizes")?;
         let size = |line: &str| {
@@ -537,12 +535,12 @@ impl SessionDir {
         }
     }
 
-    /// What somebody who looked at the screen has left for the next one.
+    /// The screen that an earlier reader has stored.
     pub(crate) fn kept_screen(&self) -> Option<Vec<u8>> {
         self.folder.read(SCREEN_CACHE, LONGEST_SCREEN_CACHE).ok()
     }
 
-    /// Replaces that; somebody else who does the same at the moment will do.
+    /// Replaces it, unless another process is replacing it now.
     pub(crate) fn keep_screen(&self, content: &[u8]) -> io::Result<()> {
         let lock = self.folder.open_lock(SCREEN_CACHE_LOCK)?;
         match lock.try_lock() {
@@ -561,10 +559,9 @@ impl SessionDir {
         }
     }
 
-    /// Lets nobody else submit something as long as the file is open: between a text and its Enter
-    /// there is a while.
+    /// Excludes other submissions as long as the file is open: some time passes between a text and its Enter.
     pub(super) fn lock_submission(&self) -> Result<File> {
-        // It is never written to, and nobody else locks it.
+        // This file is never written to, and nothing else locks it.
         let file = self
             .folder
             .open_file(COMMAND)
@@ -582,8 +579,8 @@ impl SessionDir {
         self.completions().first_from(cursor)
     }
 
-    /// The numbers of those completions that belong to the call that caused them. Of one
-    /// that is there, it is known.
+    /// The numbers of the completions that belong to the call that caused them. A completion in this set is
+    /// known.
     pub(crate) fn claims(&self) -> Result<Set<u64>> {
         let claims = self.read_if_there(CLAIMS, LONGEST_COMPLETIONS);
         let claims = self.trying(claims, "read the claimed completions")?;

@@ -1,12 +1,10 @@
-//! Ending a session: every process of it, proved to be of it, and nobody else.
+//! Ending a session: every process of it, proved to be of it, and no other.
 //!
-//! The relay is a subreaper: what leaves the session by `setsid` or a double
-//! fork becomes its child when its parent ends. So the session is all that
-//! descends from the relay, or from the keeper where the helper made the
-//! terminal: only below this root they are looked for. Where there is none any
-//! more (it was killed), the variable in their environment tells, and the kernel
-//! session that those who bear it are in; who has shed both is out of reach
-//! then. A session that was created from inside this one is not part of it.
+//! The relay is a subreaper: a process that leaves the session by `setsid` or a double fork becomes its child
+//! when its parent ends. So the session is all descendants of the relay, or of the keeper if the helper made
+//! the terminal, and we search only below this root. If the root is gone (killed), we search by the session's
+//! environment variable, and by the kernel sessions of the processes that have it. A process without both is
+//! out of reach then. A session that was created from inside this one is not part of it.
 
 use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, time::Duration};
 
@@ -36,19 +34,19 @@ const LOOK: Duration = Duration::from_millis(500);
 /// a machine in trouble, takes longer.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long after SIGTERM comes SIGKILL, where nobody wants it otherwise.
+/// The default time from SIGTERM to SIGKILL.
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
-/// What has become of a session that was to end.
+/// The result of ending a session.
 enum KillResult {
-    /// Nobody is left.
+    /// No process is left.
     Wholly,
     /// These are left: we may not signal them, or they do not die.
     But(Vec<Process>),
 }
 
-/// The sessions that some process has in its environment. Of a dead one that is not among
-/// them nobody is left, and nobody comes back: so who ends many looks for all at once.
+/// The sessions that some process has in its environment. A dead session that is not among them has no
+/// process left and gets none again: so callers that end many scan once for all.
 pub(crate) fn borne() -> Result<Set<Handle>> {
     let mut borne = Vec::new();
     for process in processes::all().trying("list the processes of sessions")? {
@@ -61,7 +59,7 @@ pub(crate) fn borne() -> Result<Set<Handle>> {
     Ok(borne.into_iter().collect())
 }
 
-/// Ends a session as [`end`] does; anybody who is left is an error.
+/// Ends a session as [`end`] does; a remaining process is an error.
 pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<()> {
     let handle = session.handle();
     if session.is_alive()? {
@@ -79,8 +77,8 @@ pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) 
     Ok(())
 }
 
-/// Ends a session: SIGTERM to all, SIGKILL to whoever is left after `grace`.
-/// Returns as soon as all have gone. The folder stays.
+/// Ends a session: SIGTERM to all processes, SIGKILL to those left after `grace`. Returns as soon as all have
+/// gone. The directory stays.
 fn end(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<KillResult> {
     let what = || format!("end session '{}'", session.handle());
     let (mut relay, members) = begin(session, cause).trying(what())?;
@@ -93,7 +91,7 @@ fn end(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<KillResu
             return Ok(KillResult::But(vec![relay]));
         }
         if session.notice().is_none() {
-            // Where there is no room for it, nobody will know.
+            // If the disk is full, the cause stays unknown.
             let _ = session.note_ending(cause);
         }
     }
@@ -127,7 +125,7 @@ pub(crate) fn end_without_folder(handle: &Handle, relay: u32, pidfd: &PidFd) -> 
         keeper: None,
     };
     let left = end_processes(&members, None, GRACE).trying(what())?;
-    // It ends by itself once its child has; one that was stopped does not.
+    // The relay ends by itself after its child, unless it is stopped.
     let ended = poll::wait_readable(pidfd, Deadline::after(KILL_TIMEOUT)).and_then(|ended| match ended {
         true => Ok(()),
         false => pidfd.signal(SIGKILL),
@@ -144,19 +142,19 @@ fn shown(left: &[Process]) -> String {
     each.collect::<Vec<String>>().join(", ")
 }
 
-/// Takes hold of the relay, tells it why, and finds out who belongs to it.
+/// Opens the relay, sends it the cause, and finds the session's processes.
 fn begin(session: &SessionDir, cause: EndedBy) -> io::Result<(Option<HeldRelay>, Members)> {
     // We may be inside the session, whose terminal hangs up before we are done.
     signals::disregard(signals::SIGHUP)?;
     let mut relay = HeldRelay::of(session)?;
     let keeper = match &mut relay {
         Some(relay) => {
-            // One that was stopped must go on, to see its child end.
+            // A stopped relay must continue, to see its child end.
             relay.pidfd.signal(SIGCONT)?;
             relay.send_cause(cause);
             if !relay.stays {
-                // Who sees it end may be quicker than we are. Where there is no
-                // room for it, nobody will know.
+                // A process that sees it end may be quicker than we are. If the disk is full, the cause stays
+                // unknown.
                 let _ = session.note_ending(cause);
             }
             relay.keeper(session.handle())?
@@ -178,22 +176,21 @@ fn begin(session: &SessionDir, cause: EndedBy) -> io::Result<(Option<HeldRelay>,
 struct HeldRelay {
     pid: u32,
     pidfd: PidFd,
-    // `None` where it does not answer: it has been stopped, or has no more
-    // descriptors to let us in.
+    // `None` if the relay does not answer: it is stopped, or has no descriptors left to accept us.
     client: Option<RelayClient>,
     // It knows that we end the session, and stays until we are done.
     stays: bool,
 }
 
 impl HeldRelay {
-    /// `None` where the session is dead.
+    /// `None` if the session is dead.
     fn of(session: &SessionDir) -> io::Result<Option<HeldRelay>> {
         let Some((pid, pidfd)) = session.hold_relay()? else { return Ok(None) };
         let client = RelayClient::open(session).ok().flatten();
         Ok(Some(HeldRelay { pid, pidfd, client, stays: false }))
     }
 
-    /// The relay ends even if it could not be told; then it records another cause.
+    /// The relay ends even if the cause could not be sent; then it records another cause.
     fn send_cause(&mut self, cause: EndedBy) {
         self.stays = self.client.as_mut().is_some_and(|client| client.ending(cause.word()).unwrap_or(false));
         if !self.stays {
@@ -202,7 +199,7 @@ impl HeldRelay {
         }
     }
 
-    /// Does somebody wait for what is typed?
+    /// Does a program wait for input?
     fn awaits_input(&mut self) -> bool {
         let doing = self.client.as_mut().and_then(|client| client.doing().ok().flatten());
         doing.is_some_and(|doing| {
@@ -210,8 +207,7 @@ impl HeldRelay {
         })
     }
 
-    /// The keeper of its child, held on to. That the relay still has it after
-    /// we took hold proves that it is no other process.
+    /// The keeper of its child, opened. If the relay still has it after we opened it, it is no other process.
     fn keeper(&mut self, handle: &Handle) -> io::Result<Option<Root>> {
         let Some(client) = self.client.as_mut().filter(|_| self.stays) else { return Ok(None) };
         let Some(pid) = client.keeper().ok().flatten() else { return Ok(None) };
@@ -221,18 +217,18 @@ impl HeldRelay {
         Ok(pidfd.filter(|_| same && is_keeper()).map(|pidfd| Root { pid, pidfd }))
     }
 
-    /// It ends by itself once its child has and we are done; one that does not
-    /// is killed. Returns it if even that was in vain.
+    /// The relay ends by itself once its child has ended and we are done. If it does not, we kill it. Returns
+    /// it if even that was in vain.
     fn wait_or_kill(mut self, session: &SessionDir, cause: EndedBy) -> io::Result<Option<Process>> {
         if let Some(client) = &mut self.client {
-            // Where it does not hear, our going tells it.
+            // If this does not arrive, our closed connection does the same.
             let _ = client.done();
         }
         drop(self.client);
         if poll::wait_readable(&self.pidfd, Deadline::after(KILL_TIMEOUT))? {
             return Ok(None);
         }
-        // It will not tell.
+        // The relay will not record the cause.
         let _ = session.note_ending(cause);
         self.pidfd.signal(SIGKILL)?;
         let gone = poll::wait_readable(&self.pidfd, Deadline::after(KILL_TIMEOUT))?;
@@ -240,7 +236,7 @@ impl HeldRelay {
     }
 }
 
-/// Who belongs to a session.
+/// The processes of a session.
 struct Members {
     handle: Handle,
     // The PID of its command: the number of its kernel session, too.
@@ -248,7 +244,7 @@ struct Members {
     // Is that an interactive bash?
     interactive: bool,
     relay: Option<Root>,
-    // Does the relay stay, and stand above them all?
+    // Does the relay stay, as an ancestor of them all?
     above: bool,
     keeper: Option<Root>,
 }
@@ -275,13 +271,13 @@ impl Members {
     fn now(&self) -> io::Result<Vec<Process>> {
         let Some(root) = self.root() else { return self.among_all(true) };
         let found = if processes::lists_children() { self.below(root) } else { self.among_all(false)? };
-        // While it was there, its PID was its own, and nobody got out of its sight.
+        // While the root was there, its PID was its own, and it saw every descendant.
         let stays =
             Process::read(root.pid).is_some_and(|root| !root.is_ending()) && !root.pidfd.has_ended()?;
         if stays { Ok(found) } else { self.among_all(true) }
     }
 
-    /// Nobody only where there was a moment at which nobody was below the root.
+    /// Empty only if there was a moment without a process below the root.
     fn below(&self, root: &Root) -> Vec<Process> {
         first_sure(|| {
             let (top, roots) = (Process::read(root.pid)?, [root.pid]);
@@ -305,8 +301,8 @@ impl Members {
         if by_variable {
             let bearers = all.iter().filter(|process| self.has_session_env(process));
             let bearers: Vec<&Process> = bearers.filter(|process| !self.is_anothers_root(process)).collect();
-            // A number of a kernel session that one of ours is in cannot be
-            // another's: so whoever has dropped the variable, but not left, is ours.
+            // No other session can have the number of a kernel session that one of our processes is in: so a
+            // process that dropped the variable but stayed is ours.
             let sessions: Set<i32> = bearers.iter().map(|process| process.session).collect();
             let sessions: Set<i32> =
                 sessions.into_iter().filter(|session| self.leads(*session, &bearers)).collect();
@@ -315,7 +311,7 @@ impl Members {
                 all.iter().filter(|process| sessions.contains(&process.session)).map(|process| process.pid),
             );
         }
-        // Parents may stand after their children, so until nobody is added.
+        // A parent may come after its children, so we repeat until none is added.
         let mut strangers = Set::new();
         loop {
             let known = |pid: &u32| ours.contains(pid) || strangers.contains(pid);
@@ -332,8 +328,7 @@ impl Members {
         Ok(all.into_iter().filter(|process| ours.contains(&process.pid) && self.is_to_end(process)).collect())
     }
 
-    /// Is it one that is to end, if it is ours? Our own keeper is not signalled:
-    /// it ends when the relay does.
+    /// Must this process end, if it is ours? We do not signal our own keeper: it ends when the relay does.
     fn is_to_end(&self, process: &Process) -> bool {
         let roots = self.relay.iter().chain(&self.keeper).map(|root| root.pid);
         let keeps = || self.keeper.is_none() && self.is_keeper(process);
@@ -352,14 +347,14 @@ impl Members {
         leader == self.child || bearers.iter().any(|process| Some(process.pid) == leader)
     }
 
-    /// Anybody may put it into the environment of a process of their own, so that of
-    /// another user's means nothing.
+    /// Any user can put the variable into the environment of their own process, so a process of another user
+    /// does not count.
     fn has_session_env(&self, process: &Process) -> bool {
         process.had_in_environment(format!("{SESSION_ENV}={}", self.handle).as_bytes())
             && process.is_of_our_user()
     }
 
-    /// Those keepers that do not end. A relay that stands above all has none.
+    /// The keepers that do not end. A relay that is an ancestor of all has none.
     fn keepers_left(&self) -> io::Result<Vec<Process>> {
         let keepers = match &self.keeper {
             Some(keeper) => {
@@ -375,12 +370,11 @@ impl Members {
         wait_or_kill(&keepers)
     }
 
-    /// Is it the relay or the keeper of another session, or the monitor of a
-    /// worker, or the bridge to another machine, and so not ours to end, wherever it
-    /// stands? A relay and a keeper say so in their arguments, and the lock and
-    /// `daemon_pid` of the session that they name, or the relay there, say whether that
-    /// is true; a monitor is what runs our own file under that name; a bridge, whose file
-    /// we may not see, listens on the socket that it names.
+    /// Is it the relay or the keeper of another session, or the monitor of a worker, or the bridge to another
+    /// machine, and so not ours to end, wherever it is? A relay and a keeper have the role in their
+    /// arguments, and the lock and `daemon_pid` of the session that they name, or the relay there, show
+    /// whether that is true; a monitor is a process that runs our own file under that name; a bridge, whose
+    /// file we may not see, listens on the socket that it names.
     fn is_anothers_root(&self, process: &Process) -> bool {
         if process.name == MONITOR {
             return process.runs_our_file();
@@ -421,8 +415,8 @@ fn is_bridge(process: &Process) -> bool {
     listener().is_ok_and(|pid| pid == process.pid)
 }
 
-/// Looks until somebody is found, or a look says (`true`) that there certainly was nobody,
-/// or there is nothing more to look at (`None`); gives who was found.
+/// Searches until it finds a process, or a search proves that there was none (`true`), or there is nothing
+/// more to search (`None`); returns the processes found.
 fn first_sure<T>(mut look: impl FnMut() -> Option<(Vec<T>, bool)>) -> Vec<T> {
     while let Some((found, was_nobody)) = look() {
         if !found.is_empty() || was_nobody {
@@ -432,7 +426,7 @@ fn first_sure<T>(mut look: impl FnMut() -> Option<(Vec<T>, bool)>) -> Vec<T> {
     Vec::new()
 }
 
-/// Waits until these have ended; kills what does not, and tells what is left.
+/// Waits until these have ended; kills those that do not, and returns those that are left.
 fn wait_or_kill(keepers: &[Process]) -> io::Result<Vec<Process>> {
     for (_, pidfd) in hold_all(keepers)? {
         if !poll::wait_readable(&pidfd, Deadline::after(KILL_TIMEOUT))? {
@@ -451,10 +445,10 @@ fn has_ended(process: &Process) -> bool {
     Process::read(process.pid).is_none_or(|now| now.has_ended())
 }
 
-/// Signals in rounds until nobody is left. Returns who is.
+/// Signals in rounds until no process is left. Returns those that remain.
 ///
-/// What a handler of SIGTERM starts, to clean up, is not asked to end: it has the
-/// grace, too. Nor is what that starts.
+/// Processes that a SIGTERM handler starts, to clean up, get no SIGTERM: they have the grace, too. So have
+/// their children.
 fn end_processes(
     members: &Members,
     mut relay: Option<&mut HeldRelay>,
@@ -483,7 +477,7 @@ fn end_processes(
                 continue;
             }
             asked.insert(process.pid);
-            // Who may not be signalled is found among the survivors.
+            // A process we may not signal is found among the survivors.
             let _ = pidfd.signal(SIGTERM);
             // A stopped process gets no signal but this and SIGKILL.
             let _ = pidfd.signal(SIGCONT);
@@ -493,9 +487,8 @@ fn end_processes(
     kill_processes(members)
 }
 
-/// Is all that is left a shell that runs nothing? It ignores SIGTERM, as interactive
-/// ones do, and nobody will type what it waits for: so waiting out the grace would be
-/// waiting for nothing.
+/// Is the only process left a shell that runs nothing? Interactive shells ignore SIGTERM, and no one will
+/// type the input it waits for, so we need not wait out the grace.
 fn is_idle_shell(left: &[Process], members: &Members, relay: Option<&mut HeldRelay>) -> bool {
     let [only] = left else { return false };
     only.ignores(SIGTERM) && (members.interactive || relay.is_some_and(HeldRelay::awaits_input))

@@ -1,11 +1,11 @@
 //! events/: one notification for every session that has ended.
 //!
-//! Of each there is one file, `<handle>.json`, from before anybody can remove
-//! the session until `gc` finds it too old: a hard link to the session's
-//! exit.json, so it appears whole, costs nothing and cannot be made twice.
+//! Each session has one file, `<handle>.json`, which exists before anyone can remove the session, until `gc`
+//! finds it too old. It is a hard link to the session's exit.json, so it appears whole, costs nothing and
+//! cannot be made twice.
 //!
-//! Every relay holds `alive` open for writing. The kernel closes it when the
-//! relay ends, also by SIGKILL, and whoever watches the folder sees that.
+//! Every relay holds `alive` open for writing. The kernel closes it when the relay ends, also by SIGKILL, and
+//! watchers of the directory see that.
 
 use std::{
     ffi::OsStr,
@@ -40,7 +40,7 @@ const COLLECTING: Duration = Duration::from_secs(30);
 pub(crate) struct Events(Folder);
 
 impl Events {
-    /// Opens the folder in a state folder, and makes it where it is not there.
+    /// Opens the directory in a state directory, and makes it if it does not exist.
     pub(crate) fn open(state_dir: &Path) -> io::Result<Events> {
         let open = || Folder::open(state_dir)?.open_folder(OsStr::new(EVENTS));
         let folder = match open() {
@@ -56,21 +56,21 @@ impl Events {
         }
     }
 
-    /// What a relay holds on to for as long as it lives.
+    /// The file that a relay holds open as long as it lives.
     pub(crate) fn live(&self) -> io::Result<File> {
         self.0.open_lock(ALIVE)
     }
 
-    /// What a follower holds on to: while anybody does, `gc` leaves what is
-    /// recent. Waits while a `gc` is at work.
+    /// The lock that a follower holds: while any follower does, `gc` keeps recent events. Waits while a `gc`
+    /// runs.
     pub(crate) fn follow(&self) -> io::Result<File> {
-        // Made where nobody has yet; opened anew, since closing it is not to
-        // look like a relay's end.
+        // `live` makes the file if it does not exist. We reopen it read-only, because closing a writable one
+        // looks like a relay's end.
         drop(self.live()?);
         lock::take(self.0.open_file(ALIVE)?, ALIVE, lock::LockKind::Shared, Deadline::after(COLLECTING))
     }
 
-    /// The same for `gc`: `None` where somebody follows.
+    /// The same for `gc`: `None` if there is a follower.
     pub(crate) fn unfollowed(&self) -> Option<File> {
         let file = self.0.open_file(ALIVE).ok()?;
         file.try_lock().ok().map(|()| file)
@@ -80,8 +80,8 @@ impl Events {
         self.0.has(&file_of(handle))
     }
 
-    /// Tells of a session's end by the exit record in its folder. That it has been
-    /// told already is fine. At no time may two do this for one session.
+    /// Publishes a session's end by the exit record in its directory. A second call for the session is fine.
+    /// Two calls for one session must not run at once.
     pub(crate) fn record(&self, handle: &Handle, session: &Folder) -> io::Result<()> {
         let name = file_of(handle);
         match session.link(EXIT_RECORD, &self.0, &name) {
@@ -94,12 +94,12 @@ impl Events {
         }
     }
 
-    /// The sessions whose ends have been told.
+    /// The sessions whose ends have been published.
     pub(crate) fn handles(&self) -> io::Result<Vec<Handle>> {
         Ok(self.0.names()?.iter().filter_map(|name| handle_of(name)).collect())
     }
 
-    /// `None` where it has been removed, or is none of ours.
+    /// `None` if it has been removed, or is not an exit record.
     pub(crate) fn notice(&self, handle: &Handle) -> Option<Notice> {
         Notice::parse(self.0.read(&file_of(handle), Notice::LONGEST).ok()?)
     }
@@ -113,8 +113,8 @@ impl Events {
         self.remove_file(OsStr::new(&file_of(handle)))
     }
 
-    /// Removes what a killed call left of a copy, if its session is gone: as
-    /// long as it is there, somebody may be at it.
+    /// Removes the incomplete copy that a killed call left, if its session is gone: as long as the session
+    /// exists, a call may be writing the copy.
     pub(crate) fn remove_leftovers(&self, is_there: impl Fn(&Handle) -> bool) -> io::Result<()> {
         for name in self.0.names()? {
             let copied = name.as_bytes().strip_prefix(b".").and_then(|name| name.strip_suffix(b".new"));
@@ -138,12 +138,12 @@ fn file_of(handle: &Handle) -> String {
     format!("{handle}{SUFFIX}")
 }
 
-/// The session that a file of the folder tells of.
+/// The session of a file in the directory.
 pub(crate) fn handle_of(name: &OsStr) -> Option<Handle> {
     Handle::parse(name.as_bytes().strip_suffix(SUFFIX.as_bytes())?)
 }
 
-/// A file system without hard links, or one that does not like this one.
+/// The file system has no hard links, or does not allow this one.
 fn cannot_be_linked(error: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
     matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)

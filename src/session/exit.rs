@@ -15,10 +15,10 @@ use crate::{
 /// The file that holds it.
 pub(crate) const EXIT_RECORD: &str = "exit.json";
 
-/// Who or what ended a session.
+/// The cause of a session's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndedBy {
-    /// The command itself, or somebody outside nbs.
+    /// The command itself, or a process outside nbs.
     Itself,
     Kill,
     Timeout,
@@ -26,7 +26,7 @@ pub(crate) enum EndedBy {
     /// The kernel, because it reached its limit of memory.
     Memory,
     Owner,
-    /// Nobody saw it.
+    /// No process of nbs saw it.
     Unknown,
 }
 
@@ -50,27 +50,26 @@ impl EndedBy {
     }
 }
 
-/// All that is to be told of an ending.
+/// The exit record of a session.
 pub(crate) struct ExitRecord {
     pub(crate) handle: Handle,
     pub(crate) name: Option<Name>,
     pub(crate) settings: Settings,
-    /// `None` where nobody saw it.
+    /// `None` if no process of nbs saw it.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) ended_by: EndedBy,
     pub(crate) last_lines: Vec<Vec<u8>>,
-    /// `None` where what tells it is gone.
+    /// `None` if the file with that time is gone.
     pub(crate) started: Option<SystemTime>,
-    /// `None` where nobody saw it, and nothing tells when it last printed.
+    /// `None` if no process of nbs saw it, and no file has the time of the last output.
     pub(crate) ended: Option<SystemTime>,
     pub(crate) output_bytes: u64,
-    /// Whether all that was printed could be read, until nobody had the
-    /// terminal open any more.
+    /// Whether all output could be read, until no process had the terminal open any more.
     pub(crate) drained: bool,
     pub(crate) usage: Usage,
 }
 
-/// What all processes of a session have used together, as far as it was counted.
+/// The resources that all processes of a session have used together, as far as they were counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// In milliseconds.
@@ -125,7 +124,7 @@ impl ExitRecord {
     }
 }
 
-/// What everybody is told of how a session ended; nothing of one that is alive.
+/// The published end of a session; empty while it is alive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct End {
     ended_by: Option<EndedBy>,
@@ -150,7 +149,7 @@ impl End {
         self.usage.describe(object.truth_or_null("drained", self.drained))
     }
 
-    /// Of an object that has these fields.
+    /// Parses an object that has these fields.
     pub(crate) fn parse(object: &Value) -> End {
         let word = |name: &str| object[name].as_str();
         End {
@@ -174,7 +173,7 @@ impl End {
 /// word and a colon are a field and nothing else.
 pub(crate) struct Notice {
     line: String,
-    /// Since 1970; `None` where that is not known.
+    /// Since 1970; `None` if it is unknown.
     pub(crate) ended: Option<Duration>,
 }
 
@@ -182,7 +181,7 @@ impl Notice {
     /// Titles are as long as arguments may be, and JSON makes six bytes of one.
     pub(crate) const LONGEST: u64 = 8 * 1024 * 1024;
 
-    /// `None` where it is no exit record: ours has nothing in it that a terminal acts on.
+    /// `None` if it is not an exit record: ours has no control characters.
     pub(crate) fn parse(line: Vec<u8>) -> Option<Notice> {
         let line = String::from_utf8(line).ok()?;
         line.strip_suffix('\n').filter(|object| !object.contains(char::is_control))?;
@@ -202,13 +201,12 @@ impl Notice {
         field(&self.line, "timed_out") == Some("true")
     }
 
-    /// Who or what ended it.
+    /// The cause of its end.
     pub(crate) fn ended_by(&self) -> Option<EndedBy> {
         EndedBy::parse(self.word("ended_by")?.as_bytes())
     }
 
-    /// The fields of an object that tells of an end: those of a session that is alive, of which
-    /// there is no record, are null.
+    /// The fields of an object that describe an end. For a live session, which has no record, they are null.
     pub(crate) fn describe(record: Option<&Notice>, object: Object) -> Object {
         record.map(Notice::end).unwrap_or_default().describe(object)
     }

@@ -1,4 +1,4 @@
-//! What sessions are called by: handles, names, and targets, which are either.
+//! The identifiers of sessions: handles, names, and targets, which are either.
 
 use std::{fmt, io, os::unix::ffi::OsStrExt};
 
@@ -42,13 +42,13 @@ impl fmt::Display for Handle {
 /// A session, here or on another machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Address {
-    /// `None`: it is here.
+    /// `None`: this machine.
     pub(crate) machine: Option<String>,
     pub(crate) handle: Handle,
 }
 
 impl Address {
-    /// What it is told from others by.
+    /// Its identity.
     pub(crate) fn key(&self) -> (Option<&str>, &str) {
         (self.machine.as_deref(), self.handle.as_str())
     }
@@ -120,7 +120,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// The handle that a folder's name is, if it is one.
+/// The handle that is a directory's name, if it is one.
 pub(crate) fn of_folder(name: &std::ffi::OsStr) -> Option<Handle> {
     Handle::parse(name.as_bytes())
 }

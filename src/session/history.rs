@@ -60,11 +60,11 @@ pub(crate) struct CommandEntry {
     pub(crate) source: InputSource,
     /// Since 1970.
     pub(crate) started: Duration,
-    /// `None`: it has not ended, as far as anybody knows.
+    /// `None`: it has not ended, as far as is known.
     pub(crate) duration: Option<Duration>,
-    /// `None`: nobody knows it.
+    /// `None`: it is unknown.
     pub(crate) exit_code: Option<i32>,
-    /// Where it began.
+    /// The directory in which it began.
     pub(crate) folder: Option<String>,
     /// Its output in the log.
     pub(crate) offset: u64,
@@ -114,7 +114,7 @@ impl CommandEntry {
         self.describe(Object::new()).line()
     }
 
-    /// `None` for what is no such line, or is not whole.
+    /// `None` if it is not a complete line of this format.
     pub(crate) fn parse(line: &[u8]) -> Option<CommandEntry> {
         let value: Value = serde_json::from_slice(line).ok()?;
         Some(CommandEntry {
@@ -133,8 +133,7 @@ impl CommandEntry {
 }
 
 impl SessionDir {
-    /// The commands, the newest first, for as long as `wants_more` says so. None where there is no
-    /// such file.
+    /// The commands, the newest first, as long as `wants_more` returns true. Empty if there is no such file.
     pub(crate) fn commands_newest_first(
         &self,
         mut wants_more: impl FnMut(CommandEntry) -> bool,
@@ -173,8 +172,7 @@ impl SessionDir {
     }
 }
 
-/// From the end of the file on. A command is given where its first line stands: by then its last has
-/// been read.
+/// From the end of the file on. We pass a command on at its first line: by then its last line has been read.
 fn newest_first(file: &File, wants_more: &mut dyn FnMut(CommandEntry) -> bool) -> io::Result<()> {
     let mut ended: Map<u64, CommandEntry> = Map::new();
     let mut given = u64::MAX;
@@ -185,7 +183,7 @@ fn newest_first(file: &File, wants_more: &mut dyn FnMut(CommandEntry) -> bool) -
         let mut block = vec![0; length];
         file.read_exact_at(&mut block, at)?;
         block.append(&mut rest);
-        // What stands before the first newline may begin in the block before.
+        // The bytes before the first newline may begin in the block before.
         let whole =
             if at == 0 { 0 } else { memchr::memchr(b'\n', &block).map_or(block.len(), |end| end + 1) };
         for line in block[whole..].split(|byte| *byte == b'\n').rev() {

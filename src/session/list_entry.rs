@@ -1,9 +1,8 @@
-//! What a listing shows of a session, by as few looks as can be.
+//! An entry of `list`, read with as few system calls as possible.
 //!
-//! `meta` has most of it: its lock tells whether the session is alive, its time when
-//! it began, its first line what runs. So a live session takes that file and a look
-//! for a name; for all else, as a dead one or one whose files somebody has changed, its
-//! folder is opened.
+//! `meta` has most of it: its lock shows whether the session is alive, its time when it began, its first line
+//! the command. So a live session costs that file and a lookup of the name. For anything else, such as a dead
+//! session or one with changed files, we open its directory.
 
 use std::time::SystemTime;
 
@@ -20,7 +19,7 @@ pub(crate) struct ListEntry {
     pub(crate) name: Option<Name>,
     /// On one line, as people are shown it.
     pub(crate) command: String,
-    /// `None` where the file that tells it is gone.
+    /// `None` if the file with that time is gone.
     pub(crate) started: Option<SystemTime>,
 }
 
@@ -53,9 +52,8 @@ impl ListEntry {
         })
     }
 
-    /// At any session. `None` if it has been removed meanwhile. Somebody's meddling
-    /// with its files must not hide a session from `list` and `kill --all`: what cannot
-    /// be read is shown as empty.
+    /// The entry of any session. `None` if it was removed meanwhile. Changed files must not hide a session
+    /// from `list` and `kill --all`: an unreadable one is shown as empty.
     pub(crate) fn at(session: &SessionDir) -> Option<ListEntry> {
         let started = session.started();
         if started.is_none() && session.is_gone() {
@@ -63,7 +61,7 @@ impl ListEntry {
         }
         Some(ListEntry {
             handle: session.handle().clone(),
-            // Where that cannot be told, nothing may be done that harms a live one.
+            // If this is unknown, callers must not do anything that harms a live session.
             alive: session.is_alive().unwrap_or(true),
             name: session.name(),
             command: text::escaped(&session.command().unwrap_or_default()),
@@ -72,11 +70,11 @@ impl ListEntry {
     }
 }
 
-/// The command as `meta` shows it; `None` where this is not as it was written.
+/// The command as `meta` has it; `None` if the file was changed.
 fn command(meta: &[u8]) -> Option<String> {
     let rest = meta.strip_prefix(b"command: ")?.strip_suffix(b"\n")?;
     let end = memchr::memchr(b'\n', rest).filter(|end| rest[*end..].starts_with(b"\nstart: "))?;
-    // It is escaped already; what somebody has written there instead may not be.
+    // It is escaped already, unless another program wrote the file.
     Some(text::escaped(&rest[..end]))
 }
 

@@ -1,10 +1,9 @@
-//! output.log: what the terminal printed, read from any offset.
+//! output.log: the terminal's output, readable from any offset.
 //!
 //! A log may hold gigabytes, so it is read in blocks and never as a whole.
 //!
-//! Of a log that is bounded the oldest bytes go, at any time. Where it begins is
-//! written down before they go: so what was read is output only as far as it
-//! lies behind that when looked at afterwards. What is gone is told as a gap.
+//! A bounded log loses its oldest bytes at any time. Its new start is written before they go: so bytes are
+//! valid only if they lie behind the start when that is read after them. Readers get dropped bytes as a gap.
 
 use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
 
@@ -13,31 +12,31 @@ use crate::{
     sys::files::{self, Folder},
 };
 
-/// Where output.log begins by now, if it is bounded.
+/// The file with the offset at which output.log begins now, if it is bounded.
 pub(crate) const LOG_START: &str = "log_start";
 
 pub(crate) struct OutputLog {
     file: File,
-    // Of one that is bounded: where it is written down from where on it is there.
+    // For a bounded log: the directory that has the offset of its start.
     bounded: Option<Folder>,
 }
 
 /// A stretch of a log, read piece by piece.
 pub(crate) struct Pieces<'a> {
     log: &'a OutputLog,
-    // Where the next piece begins.
+    // The offset of the next piece.
     offset: u64,
     end: u64,
     // How much is read at once.
     length: usize,
     buffer: Vec<u8>,
-    // Where in the buffer its first page begins.
+    // The offset in the buffer at which its first page begins.
     page: usize,
-    // Of the buffer, what has been read and is still to be given.
+    // The part of the buffer that was read and not yet returned.
     read: Range<usize>,
 }
 
-/// What comes next in a log.
+/// The next part of a log.
 pub(crate) enum Piece<'a> {
     /// So many bytes are gone.
     Gap(u64),
@@ -52,8 +51,8 @@ const BLOCK: usize = 256 * 1024;
 /// clear it.
 const LITTLE: usize = 8 * 1024;
 
-/// Where a byte lies in its page of the file, it lies in one of the buffer: the kernel
-/// may take six times as long to copy to 16 bytes behind that (seen on an AMD EPYC).
+/// A byte has the same offset in the buffer's page as in the file's page: the kernel may take six times as
+/// long to copy to 16 bytes behind that (seen on an AMD EPYC).
 const PAGE: usize = 4096;
 
 /// A number, and more.
@@ -83,7 +82,7 @@ impl OutputLog {
         }
     }
 
-    /// Where the first byte is that takes room on the disk.
+    /// The offset of the first byte that uses disk space.
     pub(crate) fn first_data(&self) -> io::Result<u64> {
         files::first_data(&self.file)
     }
@@ -99,8 +98,7 @@ impl OutputLog {
         Pieces { log: self, offset: start, end, length, buffer, page, read: 0..0 }
     }
 
-    /// The bytes from `start` to `end`; fewer where the log ends before. Where some
-    /// are gone, those behind them.
+    /// The bytes from `start` to `end`; fewer if the log ends before. If some were dropped, those after them.
     pub(crate) fn bytes(&self, start: u64, end: u64) -> io::Result<Vec<u8>> {
         let (mut pieces, mut bytes) = (self.pieces(start, end), Vec::new());
         while let Some(piece) = pieces.next()? {
@@ -112,9 +110,8 @@ impl OutputLog {
         Ok(bytes)
     }
 
-    /// Where the last `count` lines before `end` begin. A newline at the very
-    /// end ends the last line; it does not begin another. 0 where so many are not
-    /// there (any more).
+    /// The offset at which the last `count` lines before `end` begin. A newline at the very end ends the last
+    /// line; it does not begin another. 0 if there are fewer lines (left).
     pub(crate) fn start_of_last_lines(&self, count: u64, end: u64) -> io::Result<u64> {
         if count == 0 {
             return Ok(end);
@@ -151,7 +148,7 @@ impl OutputLog {
 }
 
 impl Pieces<'_> {
-    /// `None` where the stretch or the log ends.
+    /// `None` at the end of the range or of the log.
     pub(crate) fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
         if self.read.is_empty() {
             if self.offset >= self.end {
@@ -171,7 +168,7 @@ impl Pieces<'_> {
                 return Ok(None);
             }
             self.read = at..at + count;
-            // What went while it was read was read as zeros.
+            // Bytes that were dropped during the read were read as zeros.
             let there = self.log.start()?.clamp(self.offset, self.offset + count as u64);
             if there > self.offset {
                 self.read.start += usize::try_from(there - self.offset).unwrap_or(count);
@@ -197,7 +194,7 @@ impl Pieces<'_> {
 
 #[cfg(test)]
 impl OutputLog {
-    /// One that holds this.
+    /// A log with this content.
     pub(crate) fn of(content: &[u8]) -> OutputLog {
         let path =
             std::env::temp_dir().join(format!("nbs-log-{}-{:x}", std::process::id(), fastrand::u64(..)));

@@ -1,4 +1,4 @@
-//! What a program says of itself by what it prints, as a relay tells it, and as JSON has it.
+//! The state that a program reports by its output, as a relay sends it, and as JSON.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) struct ProgramSaid {
     pub(crate) notices: Vec<SaidNotice>,
 }
 
-/// A notice as somebody is told of it.
+/// A notice as clients receive it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SaidNotice {
     /// The how many-th of its session it is.
@@ -34,11 +34,11 @@ pub(crate) struct SaidNotice {
 }
 
 impl ProgramSaid {
-    /// As many notices as one that is told of them at its own pace may miss before.
+    /// The most notices that a client which reads at its own pace may miss.
     pub(crate) const MOST_NOTICES: usize = 8;
 
-    /// How many bytes of records everybody is told of a session, and who asks for all: a relay
-    /// keeps no more for its clients. The least urgent ones are left out.
+    /// The most bytes of records in every view of a session, and in the full list: a relay keeps no more for
+    /// its clients. The least urgent ones are left out.
     pub(crate) const MOST_SHOWN: usize = 16 << 10;
     pub(crate) const MOST_ASKED: usize = 80 << 10;
 
@@ -58,9 +58,8 @@ impl ProgramSaid {
         statuses
     }
 
-    /// The state that goes for the session, by its records. Who waits for somebody goes first; then
-    /// that of the program itself, for a part of it may be done while it works; then that of a part
-    /// that works.
+    /// The state of the session according to its records. A record that waits for a person goes first; then
+    /// the program's own, because a part of it may be done while it works; then that of a part that works.
     pub(crate) fn state(statuses: &[ProgramStatus]) -> Option<ReportState> {
         let find = |wanted: &dyn Fn(&ProgramStatus) -> bool| statuses.iter().find(|status| wanted(status));
         let status = find(&|status| status.state == ProgramState::Blocked)
@@ -70,13 +69,13 @@ impl ProgramSaid {
         status.map(|status| report_state(status.state))
     }
 
-    /// What the most urgent record says in words.
+    /// The message of the most urgent record.
     pub(crate) fn text(&self) -> Option<&str> {
         let first = self.statuses.first()?;
         first.message.as_deref().or(first.title.as_deref())
     }
 
-    /// The fields of an object that tells of a session.
+    /// The fields of an object that describes a session.
     pub(crate) fn describe(&self, object: Object) -> Object {
         let progress = self.progress.map(|progress| {
             Object::new()
@@ -88,7 +87,7 @@ impl ProgramSaid {
             .object_or_null("progress", progress)
     }
 
-    /// Of an object that has these fields. What is not as we write it is left out.
+    /// Parses an object that has these fields. Values not in our format are left out.
     pub(crate) fn parse(told: &Value) -> ProgramSaid {
         let list = |name: &str| told[name].as_array().map(Vec::as_slice).unwrap_or_default();
         let progress = &told["progress"];
@@ -101,7 +100,7 @@ impl ProgramSaid {
         }
     }
 
-    /// For who is told of the session by its relay: all of it, in one line.
+    /// All of it in one line, for a client of the relay.
     pub(crate) fn encode(&self) -> String {
         let object = self.describe(Object::new());
         object.objects("notices", self.notices.iter().map(SaidNotice::object)).value()
@@ -116,7 +115,7 @@ impl ProgramSaid {
     }
 }
 
-/// What a program's own word means among those of `report`.
+/// The activity in `report`'s terms of a program's own state.
 fn report_state(state: ProgramState) -> ReportState {
     match state {
         ProgramState::Blocked => ReportState::Waiting,
@@ -171,7 +170,7 @@ fn parse_text(told: &Value) -> Option<String> {
 }
 
 impl SaidNotice {
-    /// The fields of an object that tells of it.
+    /// The fields of an object that describes it.
     pub(crate) fn describe(&self, object: Object) -> Object {
         object
             .text("text", &self.notice.text)

@@ -1,5 +1,5 @@
-//! The prompts that `ask` has typed at, for those that come after it: most programs tell
-//! by nothing else that they have answered.
+//! The prompts at which `ask` has typed, for later calls: most programs show only by a prompt that they have
+//! answered.
 
 use crate::{
     outcome::{Result, Trying},
@@ -13,7 +13,7 @@ const LONGEST_LINE: usize = 1024;
 const LONGEST: u64 = (MOST * LONGEST_LINE) as u64;
 
 impl SessionDir {
-    /// Remembers one, which may stand behind a blank line, and gives all.
+    /// Adds a prompt, which may follow a blank line, and returns all.
     pub(crate) fn remember_prompt(&self, prompt: &str, blank: bool) -> Result<Prompts> {
         let what = || format!("remember a prompt of session '{}'", self.handle());
         let before = self.read_if_there(PROMPTS, LONGEST).trying(what())?;

@@ -1,9 +1,8 @@
-//! How long a call waits for what other processes owe it at once.
+//! How long a call waits for replies that other processes send at once.
 //!
-//! A relay answers within milliseconds, and nobody keeps a lock for long. One that does
-//! has been stopped (kill -STOP), or waits for who reads what it prints. So none is waited
-//! for longer than [`LONGEST`]; nor longer than the call itself may take, and [`GRACE`].
-//! Whoever waits for something to happen has a deadline of its own.
+//! A relay answers within milliseconds, and no process keeps a lock for long. If one does, it was stopped
+//! (kill -STOP), or waits for a reader of its output. So no call waits for one longer than [`LONGEST`], nor
+//! longer than the call itself may take plus [`GRACE`]. A wait for an event has a deadline of its own.
 
 use std::time::Duration;
 
@@ -16,8 +15,8 @@ use crate::{
 /// Long for an answer, short for a person.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// What is asked when the time of a call is over, to tell why it was in vain, has this
-/// long: on a busy machine an answer may take some of it.
+/// How long a request may take that asks, after the call's deadline, why the call failed: on a busy machine
+/// an answer takes some time.
 const GRACE: Duration = Duration::from_millis(800);
 
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +28,10 @@ pub(crate) struct ReplyTimeout {
 }
 
 impl ReplyTimeout {
-    /// Of a call that takes as long as it takes.
+    /// For a call without a time limit.
     pub(crate) const OF_ANY: ReplyTimeout = ReplyTimeout { over: Deadline::NEVER, last: Deadline::NEVER };
 
-    /// Of a call that is to be over then.
+    /// For a call with this deadline.
     pub(crate) fn until(over: Deadline) -> ReplyTimeout {
         ReplyTimeout { over, last: Deadline::NEVER }
     }
@@ -58,14 +57,13 @@ impl ReplyTimeout {
         self.over.at_least(GRACE).min(self.last)
     }
 
-    /// The same as [`ReplyTimeout::deadline`] for an answer of this process: one that is
-    /// stopped when the time is over will not give it.
+    /// Like [`ReplyTimeout::deadline`], for an answer of this process: if it is stopped at the call's
+    /// deadline, it will not answer.
     pub(crate) fn deadline_for(self, pid: u32) -> Deadline {
         if self.over.has_passed() && is_stopped(pid) { self.over } else { self.deadline() }
     }
 
-    /// What is to be said of a relay, whose PID this is as far as anybody knows, that has
-    /// not answered.
+    /// Why a relay, with this PID as far as it is known, has not answered, as part of a sentence.
     pub(crate) fn reason(self, handle: &Handle, pid: Option<u32>) -> String {
         match pid.filter(|pid| is_stopped(*pid)) {
             Some(pid) => {
@@ -79,8 +77,8 @@ impl ReplyTimeout {
         }
     }
 
-    /// The same where that is why the call fails, with more to be said. Of one that is
-    /// stopped, or has had long enough, no answer is to be expected any more.
+    /// The error, with more text, of a call that failed for that reason. A relay that is stopped, or has had
+    /// long enough, is not expected to answer any more.
     pub(crate) fn failure(self, handle: &Handle, pid: Option<u32>, more: &str) -> Failure {
         let reason = self.reason(handle, pid);
         let message = format!("cannot talk to the relay of session '{handle}': it {reason}{more}");

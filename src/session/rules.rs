@@ -59,7 +59,7 @@ pub(crate) enum Keys {
     /// By the arrows up and down to it, and Enter; or by those to the left and right.
     Arrows,
     Row,
-    /// By the key that stands behind it.
+    /// By the key that follows it.
     Letter,
     /// By its word, and Enter.
     Line,
@@ -95,7 +95,7 @@ pub(crate) struct Question {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) text: String,
-    /// It is the one that Enter takes.
+    /// Enter selects it.
     pub(crate) is_marked: bool,
 }
 
@@ -200,7 +200,7 @@ impl Rules {
         Some((keys, Question { text, choices }))
     }
 
-    /// The choices on these rows, and at which the first one stands.
+    /// The choices on these rows, and the index of the row with the first one.
     fn choices(&self, rows: &[&str]) -> (usize, Vec<Choice>) {
         let own: Vec<&Regex> =
             self.lines.iter().filter(|(about, _)| *about == About::Choice).map(|(_, regex)| regex).collect();
@@ -229,7 +229,7 @@ pub(super) fn bare(row: &str) -> &str {
     row.trim_matches(is_border)
 }
 
-/// A row without what marks a choice, and whether it is the one that is chosen.
+/// A row without the mark of a choice, and whether the choice is selected.
 fn unmarked(row: &str) -> (&str, bool) {
     let row = row.trim_start();
     for (marks, is_marked) in [("❯›●→▶▸►◉>", true), ("○◯◌", false)] {
@@ -249,8 +249,8 @@ fn numbered(row: &str, number: usize) -> Option<&str> {
     text.starts_with(' ').then(|| text.trim()).filter(|text| !text.is_empty())
 }
 
-/// The choices that a line names at its end: in lower case those of `[Y/n]` and `(yes/no)`, and as they are
-/// the keys of `[y,n,q,?]`, as git lists them.
+/// The choices that a line names at its end: in lower case those of `[Y/n]` and `(yes/no)`, and unchanged the
+/// keys of `[y,n,q,?]`, as git lists them.
 pub(crate) fn choices_in(line: &str) -> Vec<Choice> {
     let line = line.trim_end().trim_end_matches([':', '?', ' ', '>']);
     let Some(end) = line.strip_suffix([']', ')']) else { return Vec::new() };
@@ -269,7 +269,7 @@ pub(crate) fn choices_in(line: &str) -> Vec<Choice> {
     if words.len() < 2 || !words.iter().all(is_word) {
         return Vec::new();
     }
-    // The one in capital letters is what Enter alone stands for.
+    // Enter alone selects the one in capital letters.
     let capitals = words.iter().filter(|word| word.bytes().all(|byte| byte.is_ascii_uppercase())).count();
     let choice = |word: &str| Choice {
         is_marked: capitals == 1 && word.bytes().all(|byte| byte.is_ascii_uppercase()),
@@ -399,7 +399,7 @@ fn own_files(state: &Folder) -> io::Result<Vec<(String, Result<String, String>)>
 }
 
 impl StateDir {
-    /// Which of the user's files of rules are there, and what is wrong with each, if anything is.
+    /// The user's rules files, each with its first fault, if it has one.
     pub(crate) fn own_rules(&self) -> Vec<(String, Option<String>)> {
         let state = Folder::open(self.path());
         let files = state.and_then(|state| own_files(&state)).unwrap_or_default();

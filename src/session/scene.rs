@@ -1,4 +1,4 @@
-//! A session's screen and what its relay tells, for who types something and looks what comes of it.
+//! A session's screen and its relay's report, for calls that type and watch the result.
 
 use crate::{
     outcome::{Result, Trying},
@@ -17,17 +17,17 @@ use crate::{
 
 pub(crate) struct Scene<'a> {
     pub(crate) session: &'a SessionDir,
-    // One to be told of changes by, and one to ask.
+    // One connection for changes, and one for requests.
     changes: RelayClient,
     client: RelayClient,
     log: OutputLog,
     pub(crate) cache: ScreenCache,
     rules: Option<Rules>,
-    // Of which program the rules are.
+    // The program that the rules are for.
     path: Option<Vec<u8>>,
     pub(crate) now: Snapshot,
     pub(crate) rows: Vec<String>,
-    /// What is seen by the rules of the program, if it has any.
+    /// The parts that the rules of the program found, if it has rules.
     pub(crate) seen: Option<Seen>,
     looks: Looks,
 }
@@ -55,7 +55,7 @@ impl<'a> Scene<'a> {
         Ok(scene)
     }
 
-    /// Looks anew. The screen is no older than what the relay tells.
+    /// Looks again. The screen is no older than the relay's report.
     pub(crate) fn look(&mut self) -> Result<()> {
         self.now = self.client.snapshot(Parts::ACTIVITY)?.ok_or_else(|| self.session.ended())?;
         let length = self.log.length().trying("read the output")?;
@@ -106,7 +106,7 @@ impl<'a> Scene<'a> {
         self.seen.as_ref().map(|seen| seen.shows)
     }
 
-    /// What is asked on the screen, and how it is answered.
+    /// The question on the screen, and the keys that answer it.
     pub(crate) fn question(&self) -> Option<(Keys, &Question)> {
         match self.seen.as_ref()? {
             Seen { shows: Shows::Asks(keys), question: Some(question), .. } => Some((*keys, question)),

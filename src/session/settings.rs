@@ -48,7 +48,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Writes those that are set; no file where none is.
+    /// Writes the settings that differ from the default; no file if there are none.
     pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
         let content = self.encode();
         if content.is_empty() { Ok(()) } else { folder.create(SETTINGS, &content) }

@@ -30,7 +30,7 @@ use crate::{
 pub(crate) struct StateDir {
     // Absolute, because a relay leaves the directory that it is started in.
     path: PathBuf,
-    // `None` where nothing has been made yet.
+    // `None` if no session was ever made.
     sessions: Option<Folder>,
 }
 
@@ -513,7 +513,7 @@ fn ago(moment: SystemTime) -> Duration {
     SystemTime::now().duration_since(moment).unwrap_or_default()
 }
 
-/// Which dead sessions are not collected.
+/// The rules for dead sessions that are not collected.
 pub(crate) struct Retention {
     /// Those that have been dead for less than this; `None`: age does not count.
     pub(crate) oldest: Option<Duration>,

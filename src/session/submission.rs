@@ -1,9 +1,9 @@
-//! Submitting a text: it is typed as one paste, and Enter is pressed once the program shows it, again
-//! and again until it has been taken.
+//! Submitting a text: we type it as one paste, and press Enter once the program shows it, again and again
+//! until the program accepts it.
 //!
-//! Programs that read keys one by one (coding agents, above all) take an Enter that comes right behind
-//! a text for a part of it, ignore it while they start, or show a paste as `[Pasted text]`. What can be
-//! seen is waited for; the times below are for what cannot.
+//! Programs that read keys one by one (coding agents, above all) treat an Enter right behind a text as a part
+//! of it, ignore it while they start, or show a paste as `[Pasted text]`. We wait for changes that we can
+//! see; the times below are for the others.
 
 use std::time::Duration;
 
@@ -26,34 +26,32 @@ use crate::{
 /// How long after a text its Enter counts as another key: gemini-cli needs 100 ms.
 const APART: Duration = Duration::from_millis(150);
 
-/// How long nothing must be printed for what was typed to have been drawn in whatever way, and how
-/// long that may take.
+/// How long the output must pause before a typed text counts as drawn, and how long that may take.
 const DRAWN: Duration = Duration::from_millis(300);
 const LONGEST_DRAWN: Duration = Duration::from_secs(3);
 
-/// How long the text must be gone from where it stood: what draws its screen anew may just have
-/// cleared it.
+/// How long the text must be gone from its place: a program that redraws its screen may just have cleared it.
 pub(super) const GONE: Duration = Duration::from_millis(80);
 
 /// After so long Enter is pressed once more, and then after twice as long each time, at most this.
 pub(super) const AGAIN: Duration = Duration::from_millis(400);
 const LATEST_AGAIN: Duration = Duration::from_secs(1);
 
-/// How long a program of which nothing is known must have had the keyboard for somebody to type.
+/// How long a program without rules must have had the keyboard before it counts as ready for input.
 const SETTLED: Duration = Duration::from_secs(3);
 
 /// By so many characters a text is known on the screen.
 const TAIL: usize = 24;
 
-/// What stands for a paste that is not shown.
+/// The placeholder of a paste that is not shown.
 const PLACEHOLDER: &str = "[Pasted";
 
-/// Where the text stands that was typed.
+/// The place of the typed text.
 #[derive(Clone, Copy)]
 enum Place {
     /// Before the cursor.
     Cursor,
-    /// Where the last line of input begins, or below.
+    /// At or below the row where the last input line begins.
     Input,
     /// On this row.
     Row(usize),
@@ -155,7 +153,7 @@ fn is_ready_unknown(scene: &mut Scene, settled: Deadline) -> Result<bool> {
     if matches!(scene.now.waits(scene.session, HELD)?, Some(Waits::Now)) {
         return Ok(true);
     }
-    // Who draws all the time never waits as far as anybody sees.
+    // A program that draws all the time never seems to wait.
     Ok(!scene.now.lines && (scene.modes()?.bracketed_paste || settled.has_passed()))
 }
 
@@ -219,7 +217,7 @@ fn press_enter(
     }
 }
 
-/// How often the text, or what stands for a paste, is to be seen.
+/// How many times the text, or its placeholder, is visible.
 fn times_shown(rows: &[String], tail: &str) -> usize {
     let shown = compact(rows);
     let texts = if tail.is_empty() { 0 } else { shown.matches(tail).count() };
@@ -232,7 +230,7 @@ fn place(scene: &Scene, tail: &str) -> Place {
     places.into_iter().find(|place| stands(scene, *place, tail)).unwrap_or(Place::Unseen)
 }
 
-/// Does the text stand there?
+/// Is the text in that place?
 fn stands(scene: &Scene, place: Place, tail: &str) -> bool {
     let has_it = |shown: &str| !tail.is_empty() && shown.contains(tail) || shown.contains(PLACEHOLDER);
     match place {

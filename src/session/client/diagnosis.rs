@@ -1,4 +1,4 @@
-//! What there is to say when a wait was in vain.
+//! The error message after a failed wait.
 
 use std::{fmt, time::Duration};
 
@@ -18,16 +18,16 @@ use crate::{
     terminal::text,
 };
 
-/// Makes a failed wait's message one that needs no second look.
+/// Explains a failed wait, so that its message needs no second look.
 pub(crate) struct Diagnosis {
     waited: Duration,
     doing: Option<TerminalState>,
-    // Something other than a shell at its prompt waits for input.
+    // A program waits for input, and is not a shell at its prompt.
     waits: bool,
-    // Why the relay does not tell, or has not written down what was printed.
+    // Why the relay does not respond, or has not written the output.
     obstacle: Option<String>,
     last_line: Option<String>,
-    // What it asks, if it waits.
+    // Its question, if it waits.
     question: Option<String>,
     program: Option<ForegroundProgram>,
     // Whether the message names that.
@@ -35,9 +35,8 @@ pub(crate) struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// What was printed last since something was typed, without its echo, in one
-    /// line that can be shown; and nothing that was printed before the place `since`
-    /// in the log.
+    /// The last output since something was typed, without its echo, as one printable line; nothing that was
+    /// printed before the offset `since` in the log.
     fn last_line(session: &SessionDir, client: Option<RelayClient>, since: u64) -> Option<String> {
         let log = session.log().ok()?;
         let end = log.length().ok()?;
@@ -70,7 +69,7 @@ impl Diagnosis {
         self.last_line.as_ref().map(|line| format!("; last line: '{line}'")).unwrap_or_default()
     }
 
-    /// The diagnosis where nobody has waited.
+    /// The diagnosis without a wait.
     pub(crate) fn now(session: &SessionDir) -> Diagnosis {
         Diagnosis::gather(session, Duration::ZERO)
     }
@@ -123,8 +122,8 @@ impl Diagnosis {
             .number("elapsed_ms", i64::try_from(self.waited.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// Does something other than a shell at its prompt wait for input, as far as all is there
-    /// that was printed?
+    /// Does a program wait for input that is not a shell at its prompt, as far as all output has been
+    /// written?
     pub(crate) fn is_asked_for_input(&self) -> bool {
         self.waits && self.obstacle.is_none()
     }

@@ -1,4 +1,4 @@
-//! What has been typed into a session, as its relay remembers it.
+//! The text typed into a session, as its relay remembers it.
 
 use crate::{
     numbers::{hex, parse_hex},
@@ -14,18 +14,18 @@ pub(crate) struct Keys {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Who would echo what was typed.
+/// The part that would echo typed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The kernel, at once; and perhaps a line editor, when it gets to it.
     Lines,
-    /// The program, if anybody.
+    /// The program, if anything.
     Raw,
     /// A shell with our marks, at its prompt.
     Prompt,
 }
 
-/// What there is to tell of it.
+/// The remembered input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InputHistory {
     /// How long the log was when the typing of the last text began.
@@ -36,7 +36,7 @@ pub(crate) struct InputHistory {
 }
 
 impl InputHistory {
-    /// What was typed last into a session that has ended, if that is known.
+    /// The last text typed into a session that has ended, if it is known.
     pub(crate) fn last_of(session: &SessionDir) -> Option<InputHistory> {
         let lines = session.folder.read(TYPED, LONGEST_COMMAND).ok()?;
         let (anchor, rest) = std::str::from_utf8(&lines).ok()?.lines().next()?.split_once(' ')?;

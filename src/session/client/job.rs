@@ -1,5 +1,5 @@
-//! A command that a call has handed over, as the call tells the relay, and as another call, which
-//! attaches to it, is told.
+//! A delivered command, as its call describes it to the relay, and the relay to another call that attaches to
+//! it.
 
 use crate::{
     numbers::number,
@@ -17,7 +17,7 @@ pub(crate) enum Handed {
     Queued,
     /// A part of what is to be typed.
     InPart,
-    /// All of it. The shell will tell that it takes the command, and so which completion that is.
+    /// All of it. The shell will report that it takes the command, and so the number of its completion.
     Whole,
     /// The command is known to be the next, and what shows it ends behind the place.
     Next,
@@ -35,7 +35,7 @@ impl Handed {
     ];
 }
 
-/// What a call needs to go on with the command.
+/// The data with which a call can resume the command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) handed: Handed,
@@ -49,7 +49,7 @@ pub(crate) struct Job {
     /// How many lines the shell was given.
     pub(crate) lines: usize,
     pub(crate) beginning: Beginning,
-    /// How many bytes had been typed when nobody watched the command any more.
+    /// The number of bytes that had been typed when the last call stopped watching the command.
     pub(crate) typed: u64,
     pub(crate) flags: JobFlags,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Job {
 /// A command that was left, and goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeftJob {
-    /// Which shell's, and the number of that one's completion before it.
+    /// The level of its shell, and the number of that shell's completion before it.
     pub(crate) level: usize,
     pub(crate) last: u64,
 }

@@ -1,4 +1,4 @@
-//! What is said between a relay and those who ask it things.
+//! The protocol between a relay and its clients.
 //!
 //! Each side sends lines of words; the first says what it is. A request that a relay of another version
 //! does not know is answered by `unknown`; its session must be restarted then.
@@ -29,15 +29,15 @@ pub(crate) const LONGEST_LINE: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RelayRequest {
-    /// Tell me as soon as the session has changed since its `seen`-th change.
+    /// Report as soon as the session has changed since its `seen`-th change.
     Follow { seen: u64, as_who: Follower },
     /// The session says of itself what comes after this line: a state, and after a space a
     /// text.
     Report { length: u64 },
     /// Type the bytes that come after this line.
     Type { length: u64 },
-    /// What do you see, of these parts too? Tell me now, or, with `seen`, as soon as what the session
-    /// does has changed since its `seen`-th change; `waits`: for a call that waits on the session.
+    /// Send a snapshot with these parts: now, or, with `seen`, as soon as the session's state has changed
+    /// since its `seen`-th change; `waits`: for a call that waits on the session.
     Snapshot { parts: Parts, seen: Option<u64>, waits: bool },
     /// Let me have the session to myself, among those who ask this; until I go.
     Turn,
@@ -47,26 +47,25 @@ pub(crate) enum RelayRequest {
     Level { secret: String, dialect: Dialect },
     /// Print the mark, with this secret, that what follows is not to be seen.
     Hide { secret: String },
-    /// What has been typed since the first `since` bytes?
+    /// Send the text typed since the first `since` bytes.
     Typing { since: u64 },
-    /// The exit code of this completion is for me, unless I go before it comes, and for
-    /// nobody who waits for the next.
+    /// Reserve the exit code of this completion for me, unless I disconnect before it comes; do not send it
+    /// to clients that wait for the next.
     Claim { seq: u64 },
     /// I hand a command over, and have come so far with it.
     Job(Job),
     /// This is, or goes on, the text of that command.
     Text { bytes: Vec<u8> },
-    /// What I type is typed by this.
+    /// The source of the text that I type.
     Source(InputSource),
-    /// I have told what became of it.
+    /// I have printed its result.
     Told,
     /// Let me go on with the command that was left.
     Attach,
     /// The secret that I send next is asked for, where the log is so long: at the other end
     /// of a connection, whose echo cannot be seen here.
     Seen { offset: u64 },
-    /// Send the foreground process group the signal that a key would, past whatever is
-    /// still to be read or typed.
+    /// Send the foreground process group the signal that a key would, ahead of all pending input.
     Signal { key: SignalKey },
     /// How does the terminal take keys at the moment?
     Modes,
@@ -77,24 +76,24 @@ pub(crate) enum RelayRequest {
     /// when all of them have come, and nothing else is to be typed; else forget
     /// them.
     Secret { length: u64 },
-    /// Where is the foreground process?
+    /// The directory of the foreground process.
     Folder,
-    /// Where, from this place of the log on, were newlines printed as they are?
+    /// The ranges, from this offset of the log on, in which newlines were printed untranslated.
     Untranslated { since: u64 },
     /// Make it so large.
     Resize { cols: u16, rows: u16 },
-    /// Somebody sees the session in a window that is so large; as long as I am here.
+    /// A window of this size shows the session, as long as I am connected.
     View { cols: u16, rows: u16 },
     /// The session is about to be ended, and this is why.
     Ending { cause: String },
     /// All that was to be ended has ended; you need not stay.
     Done,
-    /// Who keeps the child, if you do not?
+    /// The child's keeper, if it is another process.
     Keeper,
 }
 
 impl RelayRequest {
-    /// Does something to the session, for somebody who waits to be told of it?
+    /// Does it act on the session, for a client that waits for the result?
     pub(crate) fn acts(&self) -> bool {
         match self {
             RelayRequest::Type { .. }
@@ -234,26 +233,26 @@ pub(crate) enum Response {
         seen: u64,
         size: Option<SizeSince>,
     },
-    /// There is output, or the shell wants something. The log is so long, and all of it has
-    /// been heeded. `ending`: a call or a limit ends the session.
+    /// There is output, or a request of the shell. The log has this length, and the relay has processed all
+    /// of it. `ending`: a call or a limit ends the session.
     Output {
         processed: u64,
         ending: bool,
     },
-    /// So many bytes have been typed. `held`: the rest is a line longer than a
-    /// terminal in canonical mode takes.
+    /// This many bytes have been typed. `held`: the rest is a line longer than a terminal in canonical mode
+    /// accepts.
     Typed {
         count: u64,
         held: bool,
     },
     Snapshot(Box<Snapshot>),
-    /// What has been typed, as far as it is remembered.
+    /// The typed text, as far as it is remembered.
     Typing(InputHistory),
-    /// The PID of the child's keeper; `None` where there is none (any more).
+    /// The PID of the child's keeper; `None` if there is none (any more).
     Keeper {
         pid: Option<u32>,
     },
-    /// The session has ended, with this exit code if anybody knows it.
+    /// The session has ended, with this exit code if it is known.
     Ended {
         code: Option<i32>,
     },
@@ -262,8 +261,8 @@ pub(crate) enum Response {
     Cut {
         count: u64,
     },
-    /// The path of a folder, which may hold any byte; of one that was removed,
-    /// what it was. It is as long as it is: only requests have a longest line.
+    /// The path of a directory, which may hold any byte; of a removed one, its former path. Its length is
+    /// unlimited: only requests have a longest line.
     Folder {
         path: Vec<u8>,
         removed: bool,
@@ -281,8 +280,8 @@ pub(crate) enum Response {
     Job(Box<Job>),
     /// There is none.
     NoJob,
-    /// You have the session to yourself; others had it when you asked. And what the text of the
-    /// last call that told so was typed at.
+    /// You have exclusive access to the session; others had it when you asked. And the prompt at which the
+    /// last call that reported one typed its text.
     Turn {
         queued: bool,
         asked: Option<Asked>,

@@ -8,12 +8,12 @@ use crate::{
     sys::socket,
 };
 
-/// Connects to its relay; `None` where the session has ended.
+/// Connects to its relay; `None` if the session has ended.
 pub(super) fn connect(session: &SessionDir) -> Result<Option<UnixStream>> {
     let what = format!("reach the relay of session '{}'", session.handle());
     match socket::connect(&session.folder, SOCKET, session.patience().deadline()) {
-        // It lets go of the lock before it closes the socket; for one that was killed the
-        // kernel may close the socket first.
+        // A relay releases the lock before it closes the socket; if it was killed, the kernel may close the
+        // socket first.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             let alive = session.is_locked();
             match (alive, session.elsewhere()) {

@@ -14,16 +14,16 @@ use crate::{
     sys::deadline::Deadline,
 };
 
-/// What a terminal in canonical mode takes of a line (termios(3)).
+/// The longest line that a terminal in canonical mode accepts (termios(3)).
 pub(crate) const LONGEST_SECRET: usize = 4_095;
 
 /// How long a shell may take to deal with an interrupt, before it is sent another: one
 /// may be lost on the way, as bash can lose one between fork and exec.
 pub(crate) const REPEAT: Duration = Duration::from_millis(200);
 
-/// Has a shell deal with an interrupt that it would deal with at the next key only, and
-/// lose that: another one is as good as a key. Was there such a one? If `stop` can be
-/// read first, that is as if the deadline had passed.
+/// Wakes a shell that would process an interrupt only at the next key, and lose that key: a second interrupt
+/// is as good as a key. Was there such an interrupt? If `stop` becomes readable first, that counts as a
+/// timeout.
 pub(crate) fn wake(
     session: &SessionDir,
     turn: &mut RelayClient,
@@ -55,8 +55,7 @@ pub(crate) fn wake(
     }
 }
 
-/// What has been drawn of a line that was typed where the log had come to `offset`, up to
-/// another place of it.
+/// The part of the log, up to `end`, that draws a line which was typed when the log had the length `offset`.
 pub(crate) fn drawn(session: &SessionDir, client: &mut RelayClient, offset: u64, end: u64) -> Result<Drawn> {
     /// Prompts are shorter.
     const LONGEST: u64 = 16 * 1024;
@@ -113,8 +112,8 @@ pub(crate) fn is_secret(session: &SessionDir) -> Failure {
     ))
 }
 
-/// Types a secret, and a carriage return, as soon as a hidden line is asked for, or what
-/// stands before the cursor matches `prompt`; within the same time.
+/// Types a secret, and a carriage return, as soon as there is a secret prompt, or the text before the cursor
+/// matches `prompt`; within the same time.
 pub(crate) fn type_secret(
     session: &SessionDir,
     secret: &[u8],
@@ -146,9 +145,9 @@ pub(crate) fn type_secret(
     }
 }
 
-/// `false` where the deadline passed first.
+/// `false` if the deadline passed first.
 fn deliver(session: &SessionDir, line: &[u8], prompt: Option<&Regex>, deadline: Deadline) -> Result<bool> {
-    // One to be told of changes by, and one to ask.
+    // One connection for changes, and one for requests.
     let mut changes = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
     let mut client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
     let mut looks = Looks::new();
@@ -159,7 +158,7 @@ fn deliver(session: &SessionDir, line: &[u8], prompt: Option<&Regex>, deadline: 
             None => client.modes()?.ok_or_else(|| session.ended())?.secret,
             Some(prompt) => {
                 let offset = client.snapshot(Parts::NONE)?.ok_or_else(|| session.ended())?.offset;
-                // Whoever writes the expression may count the prompt's last blank to it, or not.
+                // The expression may include the prompt's last blank, or not.
                 let row = waiting::before_cursor(session, offset)?;
                 let matches = prompt.is_match(&row) || prompt.is_match(row.trim_end_matches(' '));
                 if matches {
@@ -180,7 +179,7 @@ fn deliver(session: &SessionDir, line: &[u8], prompt: Option<&Regex>, deadline: 
     }
 }
 
-/// What a terminal puts around what is pasted, where the program has asked for that.
+/// The sequences that a terminal puts around pasted text, if the program has enabled them.
 pub(crate) const PASTE: &[u8] = b"\x1b[200~";
 pub(crate) const PASTE_END: &[u8] = b"\x1b[201~";
 

@@ -1,4 +1,4 @@
-//! What a relay sees of its session at one moment.
+//! A relay's view of its session at one moment.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
     terminal::queries::PrivateModes,
 };
 
-/// What of it takes a look at processes, and is left out unless it is asked for.
+/// The parts that need a look at processes, and are left out unless requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts(u8);
 
@@ -50,7 +50,7 @@ impl Parts {
     }
 }
 
-/// What somebody reads the terminal for.
+/// The kind of input that a program reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
     /// A command: the shell that reports is at its prompt.
@@ -75,14 +75,14 @@ impl Reads {
 /// The verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Input {
-    /// `None`: nobody reads; or there is something to be read.
+    /// `None`: no program reads; or there is unread input.
     pub(crate) reads: Option<Reads>,
-    /// How long, as far as anybody has looked, nothing has been printed or typed, and who reads has
-    /// done nothing else: neither woken up, nor used the CPU.
+    /// How long, as far as known, nothing has been printed or typed, and the reading program has neither
+    /// woken up nor used the CPU.
     pub(crate) held: Duration,
     /// How long that must be, for it to be more than a program that looks for a key while it works.
     pub(crate) least: Duration,
-    /// Who reads may wait for a time to pass, too.
+    /// The reading program may also wait for a timer.
     pub(crate) has_timer: bool,
 }
 
@@ -101,7 +101,7 @@ impl Input {
         }
     }
 
-    /// What there is to tell of it at `now`, which is since 1970.
+    /// The state to report at `now`, which is since 1970.
     pub(crate) fn state(&self, now: Duration) -> InputState {
         match self.reads {
             None => InputState::No,
@@ -123,20 +123,20 @@ impl Input {
         })
     }
 
-    /// How long until it will have, if nothing happens; `None`: nobody reads.
+    /// The time until the wait has lasted that long, if nothing happens; `None`: no program reads.
     pub(crate) fn remaining(&self, held: Duration) -> Option<Duration> {
         self.reads.map(|_| held.max(self.least).saturating_sub(self.held))
     }
 }
 
-/// How long a program must have waited for who is going to type, and for who is told of a line
-/// or a secret that is asked for.
+/// How long a program must have waited before text is typed, and before a line or a secret prompt is
+/// reported.
 pub(crate) const HELD: Duration = Duration::from_millis(30);
 
-/// The same for whoever is told of one that has the keyboard: it may draw something yet.
+/// The same before a program that has the keyboard is reported: it may still draw something.
 pub(crate) const HELD_LONG: Duration = Duration::from_secs(1);
 
-/// The verdict as everybody is told of it.
+/// The reported verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InputState {
     No,
@@ -164,7 +164,7 @@ impl InputState {
             .seconds_or_null("since", told.map(|(_, since)| since))
     }
 
-    /// Of such an object.
+    /// Parses such an object.
     pub(crate) fn parse(told: &Value) -> Option<InputState> {
         let reads = told["cause"].as_str().and_then(|cause| value(&Reads::WORDS, cause));
         let since = told["since"].as_number().and_then(|since| parse_seconds(since.as_str().as_bytes()));
@@ -176,7 +176,7 @@ impl InputState {
     }
 }
 
-/// What is known of the foreground program beside its screen.
+/// The known properties of the foreground program, apart from its screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Front {
     /// Its own path, or that of the script that it executes, as it was called.
@@ -194,38 +194,38 @@ impl Front {
     }
 }
 
-/// What the relay sees at one moment.
+/// The relay's view at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     /// How long the log is, and the number of the shell's last completion: the next that it prints
     /// or completes comes after both.
     pub(crate) offset: u64,
     pub(crate) last: Option<u64>,
-    /// The number of the completion that ends what was typed last, which may have come. `None` where
-    /// nothing was typed.
+    /// The number of the completion that ends what was typed last, which may have come. `None` if nothing was
+    /// typed.
     pub(crate) awaited: Option<u64>,
     pub(crate) prompt: PromptState,
     /// The terminal takes whole lines, so no line editor has it.
     pub(crate) lines: bool,
-    /// Which of the session's shells reports, and its own number for its last completion.
+    /// The level of the shell that reports, and its own number for its last completion.
     pub(crate) level: usize,
     pub(crate) seq: Option<u64>,
     /// How long that shell has executed its last command, to the millisecond.
     pub(crate) lasted: Option<Duration>,
-    /// What was typed last, before it executes anything, is an interrupt, and nothing tells that it
-    /// has dealt with that.
+    /// The last input, before it executes anything, is an interrupt, and the shell has not shown that it has
+    /// processed it.
     pub(crate) interrupted: bool,
     /// It executes nothing yet, and has not read all that was typed.
     pub(crate) queued: bool,
-    /// How many typed bytes nobody has read.
+    /// The number of typed bytes that no program has read.
     pub(crate) unread: u64,
     /// A command of a call that has left it, and goes on; and whether one has been typed that the
     /// shell has not taken yet.
     pub(crate) left: Option<LeftJob>,
     pub(crate) left_untaken: bool,
-    /// Of the terminal, as long as it is there.
+    /// The terminal's size, as long as the terminal exists.
     pub(crate) size: Option<Size>,
-    /// Which the program has set.
+    /// The modes that the program has set.
     pub(crate) modes: PrivateModes,
     /// Why output is held back, if it is; and why some of it may not be on the disk, though it was
     /// written and synced.
@@ -234,14 +234,14 @@ pub(crate) struct Snapshot {
     pub(crate) report: Option<Report>,
     /// A call or a limit ends the session.
     pub(crate) ending: bool,
-    /// What the program says of itself by what it prints.
+    /// The state that the program reports by its output.
     pub(crate) said: ProgramSaid,
-    /// Of `Parts::ACTIVITY`: how many times that has changed; what the session does, which is never
-    /// `Dead`, and since when (since 1970, to the microsecond); whether somebody's call waits on it,
-    /// or has just been told; and the foreground process's name, and where it is.
+    /// For `Parts::ACTIVITY`: how many times that has changed; the session's activity, which is never `Dead`,
+    /// and since when (since 1970, to the microsecond); whether a call waits on it, or has just been
+    /// notified; and the foreground process's name, and its directory.
     pub(crate) seen: u64,
     pub(crate) activity: Option<Activity>,
-    /// What that stands on; and how a turn has ended since something was typed, if one has.
+    /// The evidence for the activity; and how a turn has ended since something was typed, if one has.
     pub(crate) because: Option<Because>,
     pub(crate) turn: Option<ReportState>,
     pub(crate) since: Duration,
@@ -249,29 +249,29 @@ pub(crate) struct Snapshot {
     pub(crate) foreground: Option<String>,
     pub(crate) front: Front,
     pub(crate) folder: Option<Vec<u8>>,
-    /// Of `Parts::TERMINAL`.
+    /// For `Parts::TERMINAL`.
     pub(crate) doing: TerminalState,
-    /// Of `Parts::INPUT`.
+    /// For `Parts::INPUT`.
     pub(crate) input: Input,
-    /// Of `Parts::PROGRAM`: who has the foreground, if anybody is to be seen.
+    /// For `Parts::PROGRAM`: the foreground program, if there is one.
     pub(crate) program: Option<ForegroundProgram>,
-    /// Of `Parts::SHELL`: whether the shell itself waits for input, and the name of the program that
-    /// has taken its place, if one has.
+    /// For `Parts::SHELL`: whether the shell itself waits for input, and the name of the program that has
+    /// replaced it, if one has.
     pub(crate) shell_waits: bool,
     pub(crate) successor: Option<String>,
 }
 
 impl Snapshot {
-    /// What the shell's own numbers lack to those of the session's completions, for as long
-    /// as it is this one that reports.
+    /// The difference between the session's completion numbers and the shell's own, as long as this shell
+    /// reports.
     pub(crate) fn ahead(&self) -> i64 {
         let number =
             |number: Option<u64>, none| number.and_then(|seq| i64::try_from(seq).ok()).unwrap_or(none);
         number(self.last, -1) - number(self.seq, if self.last.is_some() { 0 } else { -1 })
     }
 
-    /// What to say where what the session prints cannot be written down at the moment: so
-    /// nothing in the log tells what it does. Part of a sentence.
+    /// Part of a sentence that says why the session's output cannot be written at the moment, if it cannot:
+    /// the log then does not show what the session does.
     pub(crate) fn stall(&self) -> Option<String> {
         self.stalled.as_ref().map(|why| format!("its output cannot be written: {why}"))
     }
@@ -330,7 +330,7 @@ impl Snapshot {
         line + "\n"
     }
 
-    /// What is not known is left out: a relay of another version may tell more.
+    /// Unknown fields are skipped: a relay of another version may send more.
     pub(super) fn decode(words: &str) -> Option<Snapshot> {
         let mut snapshot = Snapshot::default();
         let text = |digits: &str| String::from_utf8(parse_hex(digits)?).ok();

@@ -24,7 +24,7 @@ pub(crate) struct Wait<'a> {
 pub(crate) enum WaitEnd {
     Ended,
     TimedOut,
-    /// The relay does not tell of changes, for this reason.
+    /// The relay does not report changes, for this reason.
     Untold(Failure),
 }
 
@@ -51,7 +51,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// What to say when it did not come to what was waited for.
+    /// The error if the condition was not met.
     pub(crate) fn in_vain(&self, why: WaitEnd, what: &str) -> Failure {
         match why {
             WaitEnd::Ended => {
@@ -67,8 +67,8 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// What to say when it could not be looked at: a session that was there when
-    /// the wait began, and has been removed, has ended.
+    /// The error if the session could not be read: a session that existed when the wait began, and was
+    /// removed, has ended.
     pub(crate) fn cut_short(failure: Failure) -> Failure {
         match failure {
             Failure::NotFound(message) => Failure::Failed(message),

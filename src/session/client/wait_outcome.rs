@@ -1,4 +1,4 @@
-//! What a relay tells as it happens: of changes, of output, of what its session does.
+//! A relay's events: changes, output, and the session's state.
 
 use std::{os::fd::BorrowedFd, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     sys::deadline::Deadline,
 };
 
-/// What a relay has told of what its session does.
+/// The state that a relay has reported of its session.
 pub(crate) enum ReportedState {
     Standing(Box<Snapshot>),
     /// There was no valid answer in time.
@@ -20,18 +20,18 @@ pub(crate) enum ReportedState {
     Ended,
 }
 
-/// Of which changes we want to be told.
+/// The changes to be reported to us.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follows {
-    /// Of all.
+    /// All.
     Changes(Follower),
-    /// Of what the session does; a call that waits on it.
+    /// Changes of the session's state; `waits`: for a call that waits on it.
     Standing { waits: bool },
-    /// Of output that we have not read.
+    /// Output that we have not read.
     Output,
 }
 
-/// What there is to know when waiting is over.
+/// The result of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
     Changed,
@@ -64,9 +64,8 @@ impl Looks {
 }
 
 impl RelayClient {
-    /// Waits until something has changed since the last time; the first time,
-    /// no longer than for an answer. Where there was none in time, this may be asked
-    /// again.
+    /// Waits until something has changed since the last time; the first time, no longer than for an answer.
+    /// If there was none in time, the caller may ask again.
     pub(crate) fn news(&mut self, deadline: Deadline) -> Result<WaitOutcome> {
         self.news_or(deadline, None)
     }
@@ -90,10 +89,9 @@ impl RelayClient {
         }
     }
 
-    /// Asks to be told when something changes; what comes of it is for
-    /// [`RelayClient::hear_news`]. Whatever else is asked before that takes it back; of what the
-    /// session does (`Follows::Standing`) nothing may be asked before.
-    /// `false` where the session has ended.
+    /// Asks for a report of the next change; [`RelayClient::hear_news`] receives it. Any other request before
+    /// that cancels it; with `Follows::Standing`, no other request may come before. `false` if the session
+    /// has ended.
     pub(crate) fn follow(&mut self) -> Result<bool> {
         if self.following != Some(self.follows) {
             let request = self.follow_request(self.follows);
@@ -127,8 +125,8 @@ impl RelayClient {
         news
     }
 
-    /// How long the log was when we were told of output last. What is in it until there has
-    /// been heeded: it is in all other files, too.
+    /// The log's length at the last report of output. The relay has processed the output up to there: all
+    /// other files have it, too.
     pub(crate) fn processed(&self) -> u64 {
         self.processed
     }
@@ -170,32 +168,32 @@ impl RelayClient {
         }
     }
 
-    /// Has the terminal's size told with the news, too.
+    /// Includes the terminal's size in the reports, too.
     pub(crate) fn sized(mut self) -> RelayClient {
         self.follows = Follows::Changes(Follower::SizedViewer);
         self
     }
 
-    /// Ours is a call that waits on the session, and will tell its caller.
+    /// Follows as a call that waits on the session and will notify its caller.
     pub(crate) fn waiting(mut self) -> RelayClient {
         self.follows = Follows::Changes(Follower::Waiter);
         self
     }
 
-    /// Wants to be told of changes of what the session does, and of nothing else; `waits`:
-    /// ours is a call that waits on the session.
+    /// Follows changes of the session's state, and nothing else; `waits`: for a call that waits on the
+    /// session.
     pub(crate) fn of_standing(mut self, waits: bool) -> RelayClient {
         self.follows = Follows::Standing { waits };
         self
     }
 
-    /// What the session does, as we were told last.
+    /// The session's state in the last report.
     pub(crate) fn last_standing(&self) -> Option<&Snapshot> {
         self.standing.as_ref()
     }
 
     /// Asks what the session does; what comes of it is for [`RelayClient::hear_standing`].
-    /// `false` where the session has ended.
+    /// `false` if the session has ended.
     pub(crate) fn ask_standing(&mut self) -> Result<bool> {
         self.send(&RelayRequest::Snapshot { parts: Parts::ACTIVITY, seen: None, waits: false })
     }
@@ -208,13 +206,13 @@ impl RelayClient {
         })
     }
 
-    /// What it was at the last news.
+    /// The size in the last report.
     pub(crate) fn last_size(&self) -> Option<SizeSince> {
         self.size
     }
 
-    /// With what exit code the session has ended, if the relay has told us: its
-    /// folder may be gone by now.
+    /// The exit code with which the session has ended, if the relay has sent it: the session's directory may
+    /// be gone by now.
     pub(crate) fn exit_code(&self) -> Option<i32> {
         self.exit_code
     }

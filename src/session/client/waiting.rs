@@ -1,8 +1,8 @@
-//! Does a program wait for somebody to type something?
+//! Does a program wait for a person to type?
 //!
-//! The relay alone decides that (`relay/snapshot.rs`), and everybody takes its verdict; they
-//! differ in how long it must have held. Of ssh and its kin it sees that they read, which they always
-//! do: there it counts what stands before the cursor, which takes a look at the screen.
+//! The relay alone decides that (`relay/snapshot.rs`), and all calls take its verdict; they differ in how
+//! long it must have held. The relay sees only that ssh and similar programs read, which they always do: for
+//! these the text before the cursor counts, which takes a look at the screen.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::{
     terminal::text,
 };
 
-/// It is told to the millisecond, and then it is over.
+/// The relay reports it to the millisecond, and then it is over.
 pub(crate) const OVER: Duration = Duration::from_millis(1);
 
-/// What one look at a program tells that reads.
+/// The result of one look at a reading program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Waits {
     Now,
@@ -29,8 +29,8 @@ pub(crate) enum Waits {
 }
 
 impl Snapshot {
-    /// Whether a program waits for input, and has for so long: now, or when it may. `None`: it does
-    /// not. Takes a look at the screen where that alone tells.
+    /// Whether a program waits for input, and has for this long: now, or when it may have. `None`: it does
+    /// not. Looks at the screen if nothing else shows it.
     pub(crate) fn waits(&self, session: &SessionDir, held: Duration) -> Result<Option<Waits>> {
         let Some(remaining) = self.input.remaining(held) else { return Ok(None) };
         if !self.input.is_waiting(held) {
@@ -40,14 +40,14 @@ impl Snapshot {
         Ok(is_so.then_some(Waits::Now))
     }
 
-    /// The same of something other than a shell at its prompt.
+    /// The same for a program other than a shell at its prompt.
     pub(crate) fn asks(&self, session: &SessionDir, held: Duration) -> Result<Option<Waits>> {
         if self.input.reads == Some(Reads::Prompt) { Ok(None) } else { self.waits(session, held) }
     }
 }
 
-/// What stands before the cursor, as a question does. Of one that draws all of the screen,
-/// nothing.
+/// The text before the cursor, if it looks like a question. Nothing for a program that draws the whole
+/// screen.
 pub(crate) fn question(session: &SessionDir, offset: u64) -> Result<Option<String>> {
     let log = session.log()?;
     let screen = ScreenCache::look_at(session, &log, offset)?.screen;
@@ -55,13 +55,13 @@ pub(crate) fn question(session: &SessionDir, offset: u64) -> Result<Option<Strin
     Ok((!screen.is_alternate() && !row.trim().is_empty()).then_some(row))
 }
 
-/// What stands before the cursor, when the log has come to `offset`.
+/// The text before the cursor at this offset of the log.
 pub(crate) fn before_cursor(session: &SessionDir, offset: u64) -> Result<String> {
     Ok(ScreenCache::look_at(session, &session.log()?, offset)?.screen.up_to_cursor())
 }
 
-/// Does what stands before the cursor, when the log has come to `offset`, look like a prompt
-/// or a question? All that is known of who passes on what is typed.
+/// Does the text before the cursor at this offset of the log look like a prompt or a question? Nothing else
+/// is known of a program that passes on its input.
 pub(crate) fn asks(session: &SessionDir, offset: u64) -> Result<bool> {
     Ok(text::asks(&before_cursor(session, offset)?))
 }

@@ -1,9 +1,9 @@
-//! Which command starts a shell to converse with, which shell that is, and how it is
-//! made to read our startup file.
+//! Does a command start an interactive shell, which shell is that, and how is it made to read our startup
+//! file?
 //!
-//! Only what every shell takes alike counts: plain words, of which the first that is
-//! no `env` names a shell we know, and the others are options. A script, `-c`, or
-//! anything that has to be quoted makes it a command that runs once.
+//! Only what all shells treat alike counts: plain words, of which the first, apart from `env`, names a shell
+//! we know, and the others are options. With a script, `-c`, or a word that needs quotes, the command is
+//! one-shot.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-/// What a shell has to be told in to report its commands.
+/// The language in which a shell is told to report its commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Bash,
@@ -33,8 +33,8 @@ impl Dialect {
         Dialect::WORDS.iter().find(|(other, _)| *other == word).map(|(_, dialect)| *dialect)
     }
 
-    /// Of the process with these arguments, where it is a shell that reads its commands
-    /// from its terminal. A login shell's name has a dash before it (login(1)).
+    /// The dialect of the process with these arguments, if it is a shell that reads its commands from its
+    /// terminal. A login shell's name has a dash before it (login(1)).
     pub(crate) fn of_process(arguments: &[Vec<u8>]) -> Option<Dialect> {
         // The kernel has an end behind each.
         let last = arguments.iter().rposition(|argument| !argument.is_empty())?;
@@ -48,7 +48,7 @@ impl Dialect {
         (!shell.is_restricted()).then_some(shell.dialect)
     }
 
-    /// The startup file, in the session's folder.
+    /// The startup file, in the session's directory.
     pub(crate) fn startup_file(self) -> &'static str {
         match self {
             Dialect::Bash => "bashrc",
@@ -60,14 +60,14 @@ impl Dialect {
     }
 }
 
-/// What starts a shell so that it reads our startup file.
+/// A command line that makes a shell read our startup file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ShellStart {
     pub(crate) words: Vec<OsString>,
     /// A variable that names our file, what it is to be, and the name that keeps what it
     /// was; our file puts that back.
     pub(crate) variable: Option<(&'static str, OsString, &'static str)>,
-    /// What of the words the shell itself has as its arguments.
+    /// How many of the words are the shell's own arguments.
     pub(crate) arguments: usize,
 }
 
@@ -88,7 +88,7 @@ pub(crate) enum BashStartup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShellCommand {
     pub(crate) dialect: Dialect,
-    /// `env`, its options and assignments; mostly none.
+    /// `env`, its options and assignments; mostly empty.
     pub(crate) before: Vec<String>,
     /// The shell's path or name, and the applet's where it is a busybox.
     pub(crate) program: Vec<String>,
@@ -96,8 +96,8 @@ pub(crate) struct ShellCommand {
 }
 
 impl ShellCommand {
-    /// `None` where the command is to be run once: also a restricted shell, which nothing
-    /// can make report, for it redirects nothing.
+    /// `None` if the command is one-shot, or a restricted shell, which cannot report, because it cannot
+    /// redirect.
     pub(crate) fn parse(command: &[u8]) -> Option<ShellCommand> {
         ShellCommand::parse_any(command).filter(|shell| !shell.is_restricted())
     }
@@ -155,7 +155,7 @@ impl ShellCommand {
         self.options.iter().any(|option| option == "--login" || is_cluster_with(option, 'l'))
     }
 
-    /// Of the POSIX shells those that are restricted report all the same: they need only a prompt.
+    /// Restricted POSIX shells report nevertheless: they need only a prompt.
     fn is_restricted(&self) -> bool {
         let asks = |option: &String| match &**option {
             "-restricted" | "--restricted" => true,
@@ -206,7 +206,7 @@ impl ShellCommand {
         startup
     }
 
-    /// `folder` is the session's.
+    /// `folder` is the session's directory.
     pub(crate) fn start(&self, folder: &Path) -> ShellStart {
         let file = OsString::from(folder.join(self.dialect.startup_file()));
         let (mut options, mut variable): (Vec<OsString>, _) = (Vec::new(), None);
@@ -302,7 +302,7 @@ fn converses(dialect: Dialect, options: &[String]) -> bool {
         if let Some(long) = option.strip_prefix("--") {
             let long = long.split('=').next().unwrap_or(long);
             match (dialect, long) {
-                // What comes behind it is a script.
+                // The next word is a script.
                 (_, "") => return options.next().is_none(),
                 (_, "help" | "version" | "command" | "dump-strings" | "dump-po-strings" | "no-execute") => {
                     return false;
@@ -317,7 +317,7 @@ fn converses(dialect: Dialect, options: &[String]) -> bool {
             continue;
         }
         let letters = &option[1..];
-        // Of fish `-C` is a command to begin with.
+        // For fish, `-C` is an initial command.
         if letters.contains(['c', 'n']) || dialect != Dialect::Fish && letters.contains('D') {
             return false;
         }

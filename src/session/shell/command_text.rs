@@ -1,7 +1,7 @@
-//! What a command reads as on the terminal, from its prompt to where it begins.
+//! The text of a command as the terminal shows it, from its prompt to where it begins.
 //!
-//! The line editor may have drawn it piece by piece, over a search or anew on a cleared screen: so
-//! the text is taken from an emulator's cells, and not from the bytes.
+//! The line editor may have drawn it piece by piece, over a search or again on a cleared screen: so the text
+//! is taken from an emulator's cells, and not from the bytes.
 //!
 //! Pure.
 
@@ -18,14 +18,14 @@ const LEAVES_EDITOR: &[u8] = b"\x1b[?2004l";
 /// No command that is looked at has more rows.
 const MOST_ROWS: usize = 400;
 
-/// `row` is what stands in the row where the prompt begins, and `drawn` all from there to where the
-/// command begins.
+/// `row` is the text of the row in which the prompt begins, and `drawn` all from there to where the command
+/// begins.
 pub(crate) fn command_text(row: &[u8], drawn: &[u8], cols: u16) -> String {
     let newlines = memchr::memchr_iter(b'\n', drawn).count();
     let rows = (newlines + (row.len() + drawn.len()) / usize::from(cols.max(1)) + 3).min(MOST_ROWS);
     let mut screen = Screen::new(cols, rows as u16);
     screen.feed(row);
-    // Where the line begins that is drawn now, behind its prompt; and those before it.
+    // The start of the line drawn now, behind its prompt; and the lines before it.
     let (mut from, mut lines, mut at) = (screen.place_after(), Vec::new(), 0);
     loop {
         let mark = next_mark(&drawn[at..]);
@@ -55,8 +55,8 @@ pub(crate) fn command_text(row: &[u8], drawn: &[u8], cols: u16) -> String {
     }
 }
 
-/// Of the first row of a line, which begins where so many cells are left in that, and whose first
-/// `own` bytes are the line's.
+/// Removes a prompt at the right from a line's first row, which has `room` cells, and whose first `own` bytes
+/// belong to the line.
 fn remove_right_prompt(line: &mut String, own: usize, room: usize) {
     let row = line.find('\n').unwrap_or(line.len());
     let width = cells::width(&line[..row]);
@@ -69,8 +69,8 @@ fn remove_right_prompt(line: &mut String, own: usize, room: usize) {
     }
 }
 
-/// Where the line has been entered: what follows is the shell's. Is it a shell that may have a prompt
-/// at the right?
+/// The position at which the line has been entered: the shell prints the rest. And whether such a shell may
+/// have a prompt at the right.
 fn entered(drawn: &[u8]) -> (usize, bool) {
     let left = memmem::rfind(drawn, LEAVES_EDITOR);
     let cut = left.unwrap_or(drawn.len());

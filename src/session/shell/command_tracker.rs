@@ -1,8 +1,8 @@
-//! A command's way through the log, by the marks of its shell: where its output
-//! begins and ends, and how it ended.
+//! A command's progress through the log, by the marks of its shell: where its output begins and ends, and how
+//! it ended.
 //!
-//! The command is the one that `run` has handed over; what else the shell prints about
-//! it (the line itself, its prompt) lies outside of that.
+//! The command is the one that `run` has delivered; other output of the shell about it (the line itself, its
+//! prompt) lies outside.
 
 use std::{ops::Range, time::Instant};
 
@@ -32,24 +32,24 @@ pub(crate) struct CommandTracker {
     /// How far the log has been read.
     pub(crate) next: u64,
     found: Vec<FoundMark>,
-    // Where the shell has told that the output ends, before it tells how.
+    // The offset at which the shell has reported the end of the output, before it reports the exit code.
     ended_at: Option<u64>,
-    // The shell has mended itself, and its next prompt will do.
+    // The shell has repaired its hooks, and its next prompt will do.
     mended: bool,
-    /// That prompt stands: the command is to be handed over again.
+    /// The shell is at that prompt: the command must be delivered again.
     pub(crate) again: bool,
-    /// The shell has told that it executes something.
+    /// The shell has reported that it executes something.
     pub(crate) has_started: bool,
-    /// And has marked that itself, as it will the end, before it tells us.
+    /// And has printed its own mark before ours, as it will at the end.
     pub(crate) marks_end: bool,
     /// The shell reads the text that is to be handed over, since this place of the log.
     pub(crate) reads: Option<u64>,
-    /// A mark of a shell around this one, and the code of a command that it tells: if it is
-    /// no old one that is printed again, this shell has ended there.
+    /// A mark of an outer shell, and the exit code in it: unless it is an old one that is printed again, this
+    /// shell has ended there.
     pub(crate) outer: Option<(u64, i32)>,
     /// The shell waits for the rest of the command, which has none.
     pub(crate) unfinished: bool,
-    /// Where `set -v` has shown, up to here, the hook that reports the end.
+    /// The end of the hook that reports the end, as `set -v` has shown it.
     pub(crate) shown: Option<u64>,
     /// When we saw it begin.
     pub(crate) begun: Option<Instant>,
@@ -57,17 +57,17 @@ pub(crate) struct CommandTracker {
     pub(crate) cuts: Vec<Range<u64>>,
 }
 
-/// Where the output of a command begins.
+/// The position at which the output of a command begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Beginning {
-    /// Behind the mark that tells it.
+    /// Behind the mark that reports it.
     #[default]
     Mark,
     /// There too, behind what fish does to its terminal: escape sequences, and a `\r`.
     MarkAndSequences,
-    /// In the next line, for nothing tells it.
+    /// In the next line, because no mark reports it.
     Line,
-    /// Behind the mark that tells it, once the shell has read the text.
+    /// Behind the mark that reports it, once the shell has read the text.
     Text,
 }
 
@@ -80,7 +80,7 @@ impl Beginning {
     ];
 }
 
-/// How far the command has come, as the marks tell.
+/// The progress of the command, according to the marks.
 #[derive(Clone, Copy)]
 pub(crate) enum Stage {
     /// It is being handed over.
@@ -110,8 +110,8 @@ pub(crate) enum Stage {
 }
 
 impl CommandTracker {
-    /// Of a command of so many lines that is handed over where the log has come to
-    /// `offset`, and the shell's last completion was `last`, for which `marks` were made.
+    /// For a command of this many lines that is delivered at this offset of the log, after the shell's
+    /// completion `last`; `marks` starts there.
     pub(crate) fn new(
         marks: MarkParser,
         offset: u64,
@@ -143,8 +143,7 @@ impl CommandTracker {
         }
     }
 
-    /// Of one that has been left while it ran, whose next output comes behind `from`;
-    /// `marks` were made for there.
+    /// For a command that was left while it ran, whose next output comes behind `from`; `marks` starts there.
     pub(crate) fn resumed(marks: MarkParser, from: u64, last: u64, beginning: Beginning) -> CommandTracker {
         let mut trace = CommandTracker::new(marks, from, last, 1, beginning);
         trace.has_started = true;
@@ -157,8 +156,8 @@ impl CommandTracker {
         self.last.saturating_add(1)
     }
 
-    /// What is to be known of the output's beginning once that has been seen: whether fish's own
-    /// sequences are still to come before it.
+    /// The beginning to resume with, once the output's beginning has been seen: whether fish's own sequences
+    /// are still to come before it.
     pub(crate) fn beginning(&self) -> Beginning {
         match self.beginning {
             Beginning::MarkAndSequences => Beginning::MarkAndSequences,
@@ -166,13 +165,13 @@ impl CommandTracker {
         }
     }
 
-    /// It is typed as people type, of which the shell tells nothing; its end is typed
-    /// where the log has come to `from`.
+    /// The command is typed as people type, which the shell does not report; the end of its line is typed at
+    /// the offset `from` of the log.
     pub(crate) fn note_typed(&mut self, from: u64) {
         self.stage = Stage::Taken { seq: self.last.saturating_add(1), from };
     }
 
-    /// What has been typed is drawn already to the end, so that its output begins there.
+    /// The typed text is drawn to the end already, so its output begins there.
     pub(crate) fn note_drawn(&mut self, from: u64) {
         self.begin(self.last.saturating_add(1), from);
     }
@@ -208,7 +207,7 @@ impl CommandTracker {
         Ok(())
     }
 
-    /// Where nothing tells that the output begins.
+    /// Finds the output's beginning if no mark reports it.
     fn look_for_line(&mut self, log: &OutputLog) -> Result<()> {
         let Stage::Taken { seq, from } = self.stage else { return Ok(()) };
         if self.beginning != Beginning::Line {
@@ -231,7 +230,7 @@ impl CommandTracker {
         Ok(())
     }
 
-    /// What of the output's beginning is fish's own is passed over, once it is whole.
+    /// Skips fish's own sequences at the output's beginning, once they are complete.
     fn pass_sequences(&mut self, log: &OutputLog) -> Result<()> {
         /// They have fewer bytes.
         const LONGEST: u64 = 4 * 1024;
@@ -285,7 +284,7 @@ impl CommandTracker {
                 self.cuts.push(found.start..found.end);
             }
             (Stage::Taken { .. }, Mark::Unfinished { .. }) => self.unfinished = true,
-            // One that the shell could not read, and has not begun.
+            // The shell could not parse the command, and has not begun it.
             (Stage::Taken { seq, from }, Mark::Done { seq: done, code }) if done == seq => {
                 let start = match self.beginning {
                     // It has not been read.
@@ -335,7 +334,7 @@ impl CommandTracker {
         Ok(())
     }
 
-    /// Where the output lies, as far as that is known by now.
+    /// The range of the output, as far as it is known by now.
     pub(crate) fn output(&self) -> Range<u64> {
         match self.stage {
             Stage::Typed | Stage::Taken { .. } => self.next..self.next,
@@ -355,7 +354,7 @@ fn after_lines(shown: &[u8], lines: usize) -> usize {
     shown.len() - off.unwrap_or(rest).len()
 }
 
-/// A line editor asks for bracketed paste at its prompt, and not while a command runs.
+/// A line editor enables bracketed paste at its prompt, and not while a command runs.
 const PASTE_ON: &[u8] = b"\x1b[?2004h";
 const PASTE_OFF: &[u8] = b"\x1b[?2004l";
 
@@ -368,8 +367,8 @@ pub(crate) fn unreported_prompt(bytes: &[u8]) -> usize {
     }
 }
 
-/// Does the line that ends at this place of the log have the mark by which fish, since 4.0, tells
-/// itself that a command begins?
+/// Does the line that ends at this offset of the log have the mark by which fish, since 4.0, itself reports
+/// that a command begins?
 fn is_marked(log: &OutputLog, place: u64) -> Result<bool> {
     /// The mark has the whole command; of a longer one the end of that is all that is seen.
     const LONGEST: u64 = 16 * 1024;
@@ -385,8 +384,8 @@ fn has_own_beginning(before: &[u8], longest: usize) -> bool {
     }
 }
 
-/// How much of the end of a command's output is the mark by which fish, since 4.0, tells the end
-/// itself; or, where more may come, may be the beginning of it.
+/// The length of the mark, at the end of a command's output, by which fish, since 4.0, itself reports the
+/// end; or, if more may come, of the part that may be its beginning.
 pub(crate) fn own_end(output: &[u8], complete: bool) -> usize {
     const OWN: &[u8] = b"\x1b]133;D;";
     let Some(start) = memrchr(ESC, output) else { return 0 };
@@ -399,8 +398,8 @@ pub(crate) fn own_end(output: &[u8], complete: bool) -> usize {
     if is_it { mark.len() } else { 0 }
 }
 
-/// Where the output ends before a prompt that nothing has reported: the editor turns
-/// bracketed paste on before it, else it has its line to itself.
+/// The end of the output before a prompt without marks: the editor enables bracketed paste before the prompt,
+/// or else the prompt has its own line.
 fn before_prompt(log: &OutputLog, start: u64, end: u64) -> Result<u64> {
     /// Prompts are shorter.
     const LONGEST: u64 = 16 * 1024;
@@ -412,8 +411,8 @@ fn before_prompt(log: &OutputLog, start: u64, end: u64) -> Result<u64> {
     Ok(from + at as u64)
 }
 
-/// How long the escape sequences are that these bytes begin with, if a `\r` ends them, with
-/// that; `None`: more is to come before it can be told.
+/// The length of the escape sequences at the start of these bytes, with a `\r` if one ends them; `None`: it
+/// depends on bytes that are still to come.
 fn sequences(bytes: &[u8], over: bool) -> Option<usize> {
     let mut at = 0;
     loop {

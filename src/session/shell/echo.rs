@@ -1,28 +1,24 @@
-//! Output as a person sees it, without the echo of what was typed.
+//! Output as a person sees it, without the echo of typed text.
 //!
-//! Pure: the log's bytes and what was typed where go in, text comes out. Escape
-//! sequences are left out, `\r\n` is `\n`, and a `\r` at the beginning of a line,
-//! which moves nothing, is nothing.
+//! Pure: the log's bytes and the typed text with its offsets go in, text comes out. Escape sequences are left
+//! out, `\r\n` is `\n`, and a `\r` at the beginning of a line, which moves nothing, is left out.
 //!
-//! What counts as an echo, of a line that was typed:
+//! The echo of a typed line is:
 //!
-//! - with the kernel's echo on: its first occurrence at the end of a line. The
-//!   kernel echoes at once, so nothing else can come first; a second occurrence
-//!   (cat's answer) is output. But where a line editor gets to it later, it draws
-//!   the line once more: that occurrence is an echo if nothing but a prompt
-//!   stands before it. A prompt is what some line was typed at, or, as there may
-//!   have been none yet, what ends as prompts do: `> `, `$ `, `# `, `% `, `) `.
-//! - typed at a line editor: its first occurrence behind such a prompt, or behind
-//!   nothing. What stands behind nothing may be the kernel's echo all the same, where
-//!   the editor let go of the terminal before the kernel got to what was typed: then
-//!   a later occurrence behind a prompt is an echo, too. Where the terminal's width
-//!   makes the editor go on in the next row, ` \r` is no part of the text.
-//! - typed at a prompt of our own shell: the rest of that line, or where it was
-//!   more than text, everything up to the mark that the command's output begins,
-//!   whatever readline draws (completions, a history search).
+//! - with the kernel's echo on: its first occurrence at the end of a line. The kernel echoes at once, so
+//!   nothing else can come first; a second occurrence (cat's answer) is output. But a line editor that gets
+//!   the line later draws it once more: that occurrence is an echo if it follows nothing but a prompt. A
+//!   prompt is one at which some line was typed, or, as there may have been none yet, a text that ends as
+//!   prompts do: `> `, `$ `, `# `, `% `, `) `.
+//! - typed at a line editor: its first occurrence behind such a prompt, or behind nothing. An occurrence
+//!   behind nothing may be the kernel's echo, if the editor released the terminal before the kernel processed
+//!   the typed text: then a later occurrence behind a prompt is an echo, too. If the terminal's width makes
+//!   the editor continue in the next row, ` \r` is not part of the text.
+//! - typed at a prompt of our own shell: the rest of that line, or, if more than text was typed, everything
+//!   up to the mark that the command's output begins, whatever readline draws (completions, a history
+//!   search).
 //!
-//! An echo of which only the beginning has come is held back. So is a line which
-//! has not been ended yet: nobody knows whether more is typed.
+//! An incomplete echo is held back. So is a line without its end, because more may be typed.
 
 use std::collections::VecDeque;
 
@@ -47,10 +43,10 @@ const MOST_PROMPTS: usize = 16;
 pub(crate) struct EchoFilter {
     tags: Vec<Vec<u8>>,
     strip: Strip,
-    /// Where in the log the next byte of `text` belongs.
+    /// The offset in the log of the next byte of `text`.
     offset: u64,
     sequences: Sequences,
-    /// What was typed further on in the log.
+    /// The text typed further on in the log.
     keys: VecDeque<Keys>,
     /// From here on text comes out.
     anchor: u64,
@@ -64,7 +60,7 @@ pub(crate) struct EchoFilter {
     enters: usize,
     /// Keys have been typed there that make it draw who knows what.
     fancy: bool,
-    /// What comes is what a shell is told, not by its user.
+    /// The output belongs to text that nbs, not the user, types to the shell.
     hidden: bool,
     /// A command has ended since that began.
     is_done: bool,
@@ -79,7 +75,7 @@ struct Expected {
     ended: bool,
     by_kernel: bool,
     typed_raw: bool,
-    /// What stood on the line it was typed on, if that is known.
+    /// The text before it on its line, if that is known.
     at: Option<Vec<u8>>,
 }
 
@@ -113,7 +109,7 @@ impl EchoFilter {
         }
     }
 
-    /// Tells what was typed. To be told before the output that follows it.
+    /// Adds typed keys; must be called before the output that follows them.
     pub(crate) fn note_typed(&mut self, keys: impl IntoIterator<Item = Keys>) {
         self.keys.extend(keys);
     }
@@ -253,7 +249,7 @@ impl EchoFilter {
 
     fn expect(&mut self, keys: Keys) {
         let mut typed = Vec::new();
-        // Pasted text comes between sequences that nobody echoes.
+        // Pasted text comes between sequences that nothing echoes.
         let mut strip = Strip::new();
         strip.feed(&keys.bytes, &mut typed);
         let by_kernel = keys.mode == Mode::Lines;
@@ -356,7 +352,7 @@ impl EchoFilter {
         Some(self.expected[at].text.len())
     }
 
-    /// What stands before the echo of a line editor in the present line.
+    /// Returns the length of the text before a line editor's echo in the present line.
     fn take_editor_echo(&mut self) -> Option<usize> {
         if self.expected.is_empty() {
             return None;
@@ -422,10 +418,10 @@ impl EchoFilter {
                 return self.line.len() - self.done;
             }
         }
-        // The last space may be the one that goes on in the next row.
+        // The last space may be the one that continues in the next row.
         let spaceless = plain.strip_suffix(b" ").and_then(beginning);
         let Some(start) = beginning(&plain).into_iter().chain(spaceless).min() else { return 0 };
-        // In what was drawn with carriage returns, the places do not tell.
+        // After carriage returns, the positions do not match.
         if plain.len() == self.line.len() { plain.len() - start } else { self.line.len() - self.done }
     }
 
@@ -440,7 +436,7 @@ impl EchoFilter {
     }
 }
 
-/// A line as it stands on the screen, as far as line editors go.
+/// A line as the screen shows it, with the sequences that line editors use.
 fn cooked(line: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(line.len());
     let mut strip = Strip::new();

@@ -1,12 +1,11 @@
-//! A shell inside the session's own, which no file of ours can be handed to: it may be
-//! another user's, in a chroot, or on another machine. All that it is told is typed.
+//! A nested shell, to which we cannot pass a file: it may be another user's, in a chroot, or on another
+//! machine. We type everything it needs.
 //!
-//! The first line is typed as people type, and seen for a moment: it switches the echo off,
-//! says so, and executes the next line, which reads what makes the shell report. That then
-//! clears the first line away, takes it out of the history, and shows its first prompt.
-//! What `run` has it execute is typed as it is, where it is a line of plain text; any other
-//! text is read in the same way. What is typed unseen comes as short lines of plain text, a
-//! `.` behind them, in the form of printf's `%b`.
+//! The first line is typed as people type, and visible for a moment: it switches the echo off, reports that,
+//! and executes the next line, which reads the startup code. That clears the first line, removes it from the
+//! history, and shows the shell's first prompt. `run` types a command as it is, if it is a line of plain
+//! text; any other text is read in the same way. Hidden text is typed as short lines of plain text, ended by
+//! `.`, in the form of printf's `%b`.
 
 use memchr::memmem;
 
@@ -23,8 +22,8 @@ use crate::{
 /// read a byte at a time: so not too many either.
 const LONGEST_LINE: usize = 2_000;
 
-/// What is typed to find out whether a shell is there. `nonce` is what its answer is known
-/// by: hexadecimal digits.
+/// The line typed to find out whether there is a shell. Its answer is recognised by `nonce`: hexadecimal
+/// digits.
 pub(crate) fn first_line(dialect: Dialect, nonce: &str) -> Vec<u8> {
     let said = format!("printf '\\33]133;Q;{nonce}\\a'");
     match dialect {
@@ -36,13 +35,13 @@ pub(crate) fn first_line(dialect: Dialect, nonce: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// What such a line makes the shell print.
+/// The answer that the shell prints to this line.
 pub(crate) fn first_answer(nonce: &str) -> Vec<u8> {
     format!("\x1b]133;Q;{nonce}\x07").into_bytes()
 }
 
-/// Has it been typed to a fish? That has another `read`, which shows a prompt. Of one that is
-/// elsewhere nobody can tell before.
+/// Was it typed to a fish? That has another `read`, which shows a prompt. On another machine, nothing shows
+/// this earlier.
 pub(crate) fn is_fish(output: &[u8], nonce: &str) -> bool {
     let answer = first_answer(nonce);
     let Some(at) = memmem::find(output, &answer) else { return false };
@@ -51,7 +50,7 @@ pub(crate) fn is_fish(output: &[u8], nonce: &str) -> bool {
     memmem::find(&plain, b"read> ").is_some()
 }
 
-/// What is typed next, unseen: it has the shell tell what it is, and read its script.
+/// The next line, hidden: it makes the shell print its kind, and read its script.
 pub(crate) fn second_line(dialect: Dialect, nonce: &str) -> Vec<u8> {
     let read = "__nbs_c=;while IFS= read -r __nbs_l&&[ \"$__nbs_l\" != . ];do __nbs_c=$__nbs_c$__nbs_l;done";
     let line = match dialect {
@@ -66,7 +65,7 @@ pub(crate) fn second_line(dialect: Dialect, nonce: &str) -> Vec<u8> {
     (line + "\n").into_bytes()
 }
 
-/// What shell that is, as it has told; `None`: it has not.
+/// The shell's kind, as it has printed it; `None`: it has not.
 pub(crate) fn told(output: &[u8], nonce: &str) -> Option<Dialect> {
     let opening = format!("\x1b]133;Q;{nonce};");
     let at = memmem::find(output, opening.as_bytes())? + opening.len();
@@ -107,8 +106,8 @@ pub(crate) fn script(dialect: Dialect, secret: &str, nonce: &str, drawn: &Drawn)
     lines(script.as_bytes())
 }
 
-/// What is typed unseen then: what is shown in the place of the line that was `drawn`, and
-/// the text, for the command of this number.
+/// The hidden text typed then: the text to show in place of the line that was `drawn`, and the text, for the
+/// command of this number.
 pub(crate) fn text(secret: &str, seq: u64, drawn: &Drawn, command: &[u8]) -> Vec<u8> {
     let mut shown = drawn.clearing_line() + &hidden_up_to_here(secret);
     shown += &as_typed(command);
@@ -122,7 +121,7 @@ fn hidden_up_to_here(secret: &str) -> String {
 
 /// As it is shown: not more than a screen of it.
 fn as_typed(command: &[u8]) -> String {
-    /// Of a longer one the beginning is shown.
+    /// Of a longer command, only the beginning is shown.
     const MOST_LINES: usize = 40;
     const MOST_BYTES: usize = 4 * 1024;
     let command = command.trim_ascii_end();
@@ -170,13 +169,13 @@ fn push_escaped(out: &mut Vec<u8>, byte: u8) {
     }
 }
 
-/// Where on the terminal a line has been drawn, and its end.
+/// The position of a drawn line on the terminal, and of its end.
 pub(crate) struct Drawn {
     /// How many rows the cursor is below the one where the typing began.
     rows: usize,
     /// In which column that was, from 1.
     col: usize,
-    /// What of it is to be seen, without spaces.
+    /// Its visible text, without spaces.
     text: String,
 }
 
@@ -201,12 +200,12 @@ impl Drawn {
         self.text.contains(&line.chars().filter(|character| !character.is_whitespace()).collect::<String>())
     }
 
-    /// What clears the rows, and places the cursor where the first of them begins.
+    /// The sequence that clears the rows, and places the cursor at the start of the first.
     fn clearing_rows(&self) -> String {
         format!("{}\r\x1b[J", self.up())
     }
 
-    /// What clears the line, and places the cursor where it began.
+    /// The sequence that clears the line, and places the cursor at its start.
     fn clearing_line(&self) -> String {
         format!("{}\x1b[{}G\x1b[J", self.up(), self.col)
     }

@@ -1,17 +1,16 @@
-//! What a shell printed, without the marks that it reports by.
+//! A shell's output without its marks.
 //!
-//! They show nothing on a terminal, but they carry the session's secret: so they are
-//! in nothing that is made of the log for others. Besides whole marks, there are those
-//! that were cut off, as by a `^C`, after which the kernel throws away what it has of
-//! the output (termios(3), NOFLSH); and the report of the folder, right before a mark.
+//! They show nothing on a terminal, but they carry the session's secret: so they are removed from all text
+//! made from the log for others. Besides whole marks, we remove those that were cut off, as by a `^C`, after
+//! which the kernel discards pending output (termios(3), NOFLSH); and the report of the directory, right
+//! before a mark.
 //!
-//! And where bash takes a command by its key, readline clears the prompt and draws it
-//! once more, which a terminal does not show: of the two the first is left. What a shell
-//! inside the session's own is told stands behind a mark (H), up to another (I) or its prompt
-//! (B), and shows nothing, for it clears that away.
+//! And if bash takes a command by its key, readline clears the prompt and draws it again, which a terminal
+//! does not show: the first of the two stays. Text that is typed to a nested shell by nbs comes behind a mark
+//! (H), up to another (I) or its prompt (B), and shows nothing, because the shell clears it.
 //!
-//! Pure: bytes in, bytes out, the same for any way of splitting them. What may still
-//! become a mark is held back.
+//! Pure: bytes in, bytes out, the same for any way of splitting them. Bytes that may become a mark are held
+//! back.
 
 use memchr::{memchr, memmem};
 
@@ -20,31 +19,31 @@ use crate::{
     terminal::tokenizer::{BEL, ESC},
 };
 
-/// How the shell's report of its folder begins (OSC 7).
+/// The beginning of the shell's report of its directory (OSC 7).
 const FOLDER: &[u8] = b"\x1b]7;file://";
 /// A path has no more bytes than 4,096 (PATH_MAX), each of them three here.
 const LONGEST_FOLDER: usize = 3 * 4096 + 256;
 
 /// How readline clears a prompt of one row. An older one leaves out the last.
 const CLEAR: &[u8] = b"\r\x1b[K\r";
-/// A prompt that is drawn anew has fewer bytes, with the mark before it.
+/// A redrawn prompt has fewer bytes, with the mark before it.
 const LONGEST_DRAWN: u64 = 16 * 1024;
-/// What a shell is told has fewer, also where it is drawn key by key.
+/// Hidden text has fewer bytes, even if it is drawn key by key.
 const LONGEST_HIDDEN: u64 = 64 * 1024;
 
 #[derive(Clone)]
 pub(crate) struct MarkStripper {
     tags: Vec<Vec<u8>>,
     longest: usize,
-    // A report of the folder that is whole, if a mark follows at once.
+    // A complete report of the directory, if a mark follows at once.
     folder: Vec<u8>,
     // Invariant: empty, or an ESC and what makes a mark, or a report, of it so far.
     held: Vec<u8>,
-    // Where nothing has come since a prompt but this, the beginning of `CLEAR`.
+    // If nothing else has come since a prompt: the beginning of `CLEAR`.
     cleared: Option<Vec<u8>>,
-    // How much has been left out of a prompt that is being drawn anew.
+    // The number of bytes left out of a prompt that is being redrawn.
     drawn: Option<u64>,
-    // How much has been left out of what a shell was told, not by its user.
+    // The number of bytes left out of hidden text.
     hidden: Option<u64>,
     // A command has ended since that began.
     is_done: bool,
@@ -135,7 +134,7 @@ impl MarkStripper {
             + self.hidden.unwrap_or(0)
     }
 
-    /// What a mark of ours, which is held, tells of the prompt.
+    /// Handles the held mark, for its effect on the prompt.
     fn handle_mark(&mut self, out: &mut Vec<u8>) {
         let kind = self.held.get(OPENING.len());
         match kind {
@@ -147,7 +146,7 @@ impl MarkStripper {
             }
             Some(b'D') => self.is_done = true,
             Some(b'I') => self.hidden = None,
-            // Where it comes again, a prompt is drawn again.
+            // If it comes again, a prompt is drawn again.
             Some(b'B') if self.is_done => self.hidden = None,
             _ => {}
         }
@@ -161,13 +160,13 @@ impl MarkStripper {
                 self.cleared = None;
                 self.drawn = Some((CLEAR.len() + self.held.len() + 1) as u64);
             }
-            // The report of what it has to mend first.
+            // The report of a hook that it must repair first.
             Some(b'D' | b'N') if self.drawn.is_none() => {}
             _ => self.give_cleared(out),
         }
     }
 
-    /// What is no mark.
+    /// Passes on bytes that are not a mark.
     fn give(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         if let Some(hidden) = &mut self.hidden {
             *hidden += bytes.len() as u64;
@@ -284,7 +283,7 @@ mod tests {
             (format!("x{d}{folder}{a}$ {b}ls"), "x$ ls".to_owned()),
             // Also out of their order, of a log that is printed again.
             (format!("{a}{a}{b}{d}"), String::new()),
-            // The folder is ours only where a mark of ours follows.
+            // The report of a directory is ours only if a mark of ours follows.
             (format!("{folder}x{a}"), format!("{folder}x")),
             (format!("{folder}{folder}{a}"), folder.to_owned()),
             (format!("{folder}{title}{a}"), format!("{folder}{title}")),
@@ -324,7 +323,7 @@ mod tests {
                 assert_eq!(String::from_utf8(without(&bytes)).unwrap(), rest, "{text:?}");
             }
         }
-        // Where the log ends within it, all of that is still to come.
+        // If the log ends within it, all of it is still to come.
         let mut unmarked = MarkStripper::new(Some(SECRET));
         let begun = format!("\r\x1b[K\r{r}$");
         unmarked.feed(format!("$ {b}{begun}").as_bytes(), &mut Vec::new());

@@ -1,18 +1,16 @@
-//! The marks that the rcfile (`startup.rs`) makes bash print, found in its output.
+//! The marks that the startup file (`startup.rs`) makes a shell print, found in its output.
 //!
-//! Pure: bytes in, marks out, the same for any way of splitting the bytes. It
-//! holds less than a hundred bytes, and plain output costs a memchr for ESC. What is no
-//! escape sequence is no mark, but of those only what is exactly ours is one: so the
-//! bytes are compared, not taken apart.
+//! Pure: bytes in, marks out, the same for any way of splitting the bytes. It holds less than a hundred
+//! bytes, and plain output costs a memchr for ESC. Every mark is an escape sequence in exactly our format: so
+//! the bytes are compared, not parsed.
 //!
-//! A mark counts once, and in its order only. What carries the secret but is
-//! out of order (an old log that is printed again, a prompt that readline draws
-//! anew) is found as [`Mark::Stale`]: something to cut out of the output, and
-//! nothing else. A variant of its own, rather than a flag beside the others,
-//! so that nobody can take a replayed `Done` for a completion.
+//! A mark counts once, and in its order only. A mark with the secret that is out of order (an old log that is
+//! printed again, a prompt that readline redraws) becomes [`Mark::Stale`]: it is only cut out of the output.
+//! This is a variant of its own, rather than a flag beside the others, so that no caller can mistake a
+//! replayed `Done` for a completion.
 //!
-//! A shell inside the session's own has a secret of its own, and counts for itself: its
-//! level is the place of its secret among the session's, and the session's shell has 0.
+//! A nested shell has a secret of its own, and its own count: its level is the index of its secret among the
+//! session's, and the session's shell has 0.
 
 use memchr::memchr;
 
@@ -22,7 +20,7 @@ use crate::{
 };
 
 pub(super) const OPENING: &[u8] = b"\x1b]133;";
-/// Stands before the secret.
+/// Comes before the secret.
 pub(super) const TAG: &str = ";nbs=";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +33,12 @@ pub(crate) enum Mark {
     Started { seq: u64 },
     /// The shell takes the command that `run` hands over at prompt `seq`.
     Taken { seq: u64 },
-    /// At prompt `seq` it takes none, for this prompt could not report its end: the next
+    /// At prompt `seq` the shell takes no command, because this prompt could not report its end: the next
     /// can.
     Mended { seq: u64 },
     /// The shell wants more lines of the command that is typed at prompt `seq`.
     Unfinished { seq: u64 },
-    /// What stands before it, in the line that this ends, is the hook that reports the
-    /// command's end, shown by `set -v`.
+    /// The text before this mark, in its line, is the hook that reports the command's end, shown by `set -v`.
     Shown { seq: u64 },
     /// The output of command `seq` ends; what the shell itself prints follows.
     OutputEnd { seq: u64 },
@@ -70,10 +67,10 @@ pub(crate) struct FoundMark {
 
 pub(crate) struct MarkParser {
     levels: Vec<TaggedShell>,
-    // Whose marks are looked at; `None`: everybody's.
+    // The level whose marks are read; `None`: all.
     only: Option<usize>,
     longest: usize,
-    /// Where in the log the next byte belongs.
+    /// The offset in the log of the next byte.
     offset: u64,
     // Invariant: empty, or the beginning of what may still become a mark, from
     // its ESC at `start`; shorter than `longest`, and with no other ESC in it.
@@ -84,13 +81,13 @@ pub(crate) struct MarkParser {
 
 /// A shell's marks.
 struct TaggedShell {
-    /// What stands between a mark's kind (and code) and its number.
+    /// The bytes between a mark's kind (and code) and its number.
     tag: Vec<u8>,
     reached: Reached,
 }
 
-/// The last mark that counted: the number of its prompt, and where it stands in
-/// that. What may count next is always something later.
+/// The last mark that counted: the number of its prompt, and its position in that prompt's order. Only a
+/// later one may count next.
 #[derive(Clone, Copy)]
 struct Reached {
     last: Option<(u64, MarkKind)>,
@@ -108,7 +105,7 @@ enum MarkKind {
     Begun,
     OutputEnd,
     Shown,
-    /// What a shell has to mend it finds at a prompt, where the output has ended.
+    /// A shell finds a missing hook at a prompt, after the output has ended.
     Mended,
 }
 
@@ -129,8 +126,8 @@ impl MarkParser {
         marks
     }
 
-    /// The same for who looks at the marks of one shell, where that has last reported
-    /// `last` and its prompt stands.
+    /// The same for a reader of one shell's marks, if that shell has last reported `last` and is at its
+    /// prompt.
     pub(crate) fn resumed<S: AsRef<str>>(
         secrets: impl IntoIterator<Item = S>,
         offset: u64,
@@ -151,15 +148,15 @@ impl MarkParser {
         self.levels.push(TaggedShell { tag, reached: Reached { last: None, has_ended: false } });
     }
 
-    /// The prompt of this shell stands: those inside it have ended, and whatever still
-    /// knows a secret of theirs has nothing to tell.
+    /// The shell of this level is at its prompt: those nested in it have ended, and marks with their secrets
+    /// do not count any more.
     pub(crate) fn end_inside(&mut self, level: usize) {
         for inner in self.levels.iter_mut().skip(level + 1) {
             inner.reached.has_ended = true;
         }
     }
 
-    /// The one that was added last does not, after all.
+    /// Removes the shell that was added last.
     pub(crate) fn take_back(&mut self) {
         self.levels.pop();
     }
@@ -230,12 +227,11 @@ impl MarkParser {
 }
 
 impl Reached {
-    /// The mark, if it comes after all that have come; stale otherwise.
+    /// The mark, if it is later than all before it; stale otherwise.
     ///
-    /// Numbers count from 0, and the shell leaves out none. But a mark may be
-    /// missing: after `exec 2>file` B and C do not reach the terminal, and ^C
-    /// makes the kernel throw away what it has of the output (termios(3),
-    /// NOFLSH). So a later number is as good as the next.
+    /// Numbers count from 0, and the shell skips none. But a mark may be missing: after `exec 2>file` B and C
+    /// do not reach the terminal, and ^C makes the kernel discard pending output (termios(3), NOFLSH). So a
+    /// later number is as good as the next.
     fn accept(&mut self, mark: Mark) -> Mark {
         use MarkKind::*;
         if self.has_ended {
@@ -245,7 +241,7 @@ impl Reached {
             Mark::Done { seq, .. } => (seq, Done),
             Mark::PromptStart { seq } => (seq, PromptStart),
             Mark::PromptEnd { seq } => (seq, PromptEnd),
-            // Of the command that is typed at the prompt before that number.
+            // For the command that is typed at the prompt before that number.
             Mark::Taken { seq } => (seq, Taken),
             // The report of the next may be out before, and its prompt is still to come.
             Mark::Mended { seq } if self.last == Some((seq.saturating_add(1), Done)) => return mark,
@@ -253,11 +249,11 @@ impl Reached {
             // It comes as often as there are lines, and is not to be replayed later.
             Mark::Unfinished { seq } => match self.last {
                 Some((last, PromptEnd | Taken | Started | Reads)) if last == seq => return mark,
-                // Of a shell that does not expand it.
+                // A shell that does not expand it.
                 Some((last, PromptEnd)) if seq == 0 => return Mark::Unfinished { seq: last },
                 _ => return Mark::Stale,
             },
-            // As often as somebody asks for it.
+            // It may come any number of times.
             Mark::Cleared { seq } if self.last == Some((seq, PromptEnd)) => return mark,
             Mark::Cleared { .. }
             | Mark::Started { seq: 0 }
@@ -280,7 +276,7 @@ impl Reached {
     }
 }
 
-/// What stands between a mark's kind (and code) and its number.
+/// The bytes between a mark's kind (and code) and its number.
 pub(super) fn tag(secret: &str) -> Vec<u8> {
     match secret {
         // No mark has this in it: there is nothing but text in one.
@@ -320,7 +316,7 @@ fn parsed(bytes: &[u8], tag: &[u8]) -> Option<Mark> {
         b'R' => Some(Mark::Taken { seq }),
         b'S' => Some(Mark::Begun { seq }),
         b'V' => Some(Mark::Shown { seq }),
-        // What is hidden from who looks at the output without marks.
+        // These hide output from readers of the log without marks.
         b'H' | b'I' => Some(Mark::Stale),
         b'D' => Some(Mark::Done { seq, code }),
         _ => None,
@@ -437,7 +433,7 @@ mod tests {
             (0, Stale),
         ];
         assert_eq!(all, expected);
-        // Who looks at one of them only.
+        // Readers of one level only.
         let own = seen(MarkParser::resumed([SECRET, &inner], 0, 0, Some(2)));
         let only = |level: usize| expected.map(|(of, mark)| (of, if of == level { mark } else { Stale }));
         assert_eq!(own, only(0));
@@ -445,7 +441,7 @@ mod tests {
         let mut expected = only(1);
         expected[6].1 = Outer { code: 7 };
         assert_eq!(within, expected);
-        // Nobody has told its secret.
+        // Its secret is not known.
         let other = MarkParser::new([SECRET], 0);
         assert!(seen(other).iter().all(|(level, _)| *level == 0));
         assert_eq!(seen(MarkParser::new([""; 1], 0)), []);
@@ -609,7 +605,7 @@ mod tests {
                 13 => {
                     let whole = d(seq, 1);
                     text.extend_from_slice(&whole.as_bytes()[..random.usize(..whole.len())]);
-                    // What is cut off must not be completed by what follows.
+                    // A mark that is cut off must not be completed by later bytes.
                     text.push(b'\n');
                     continue;
                 }

@@ -1,12 +1,11 @@
-//! How `run` hands a command to a shell that has a line editor: by a file, and a key.
+//! How `run` delivers a command to a shell that has a line editor: by a file, and a key.
 //!
-//! The key is one that no keyboard has. The startup file (`bash.bash`) binds it to the
-//! file, which makes the command the editor's line, and the editor accepts it. So the
-//! terminal and the history have it as if somebody had typed it, and it may be of any
-//! bytes. What the startup file needs may be gone by then; the file mends it, and then
-//! takes nothing, for the prompt that stands was made without.
+//! No keyboard has that key. The startup file (`bash.bash`) binds it to the file, which makes the command the
+//! editor's line, and the editor accepts it. So the terminal and the history have it as if it had been typed,
+//! and it may have any bytes. If the startup file's hooks are gone by then, the file repairs them, and then
+//! takes no command, because the present prompt was made without them.
 //!
-//! The file is executed under the rules that `bash.bash` is under.
+//! The file is executed under the same rules as `bash.bash`.
 
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
@@ -23,22 +22,21 @@ pub(crate) const ACCEPT: &[u8] = b"\x1b[25;7~";
 /// Has it drop the line that is begun.
 pub(crate) const CLEAR: &[u8] = b"\x1b[25;6~";
 
-/// Ends what readline asks a line of its own for (a search, which a program's question to
-/// its terminal may begin in vi mode: `?` of the answer). Where it asks for none it means
-/// nothing, or is a character of the line that `TAKE` replaces.
+/// Ends a readline prompt with its own line (a search, which a program's question to its terminal may begin
+/// in vi mode: `?` of the answer). If there is none, it means nothing, or is a character of the line that
+/// `TAKE` replaces.
 const ABORT: &[u8] = b"\x07";
 
 /// A line that is longer is not worth showing: it is loaded.
 const LONGEST_SHOWN: usize = 4 * 1024;
 
-/// The same of one that is typed, which a terminal in canonical mode takes 4,095 bytes of
-/// (termios(3)), and line editors of small shells 1,023.
+/// The same for a typed line: a terminal in canonical mode accepts 4,095 bytes of it (termios(3)), and line
+/// editors of small shells 1,023.
 const LONGEST_TYPED: usize = 1_000;
 
 impl Dialect {
-    /// What is typed to have its line editor drop the line that is begun, and draw its prompt again.
-    /// Unlike an interrupt it cannot come too late, and hit what is typed behind it. `None`: there
-    /// is nothing of the kind.
+    /// The keys that make the line editor drop the present line, and draw its prompt again. Unlike an
+    /// interrupt they cannot come too late, and hit text typed behind them. `None`: there are no such keys.
     pub(crate) fn clearing(self) -> Option<&'static [u8]> {
         (self == Dialect::Fish).then_some(CLEAR)
     }
@@ -55,17 +53,17 @@ pub(crate) struct Task<'a> {
     /// A file for the command.
     pub(crate) text: &'a Path,
     pub(crate) command: &'a [u8],
-    /// What stands beside the shell's prompt, and is to stand there.
+    /// The text beside the shell's prompt, which must stay there.
     pub(crate) beside: &'a str,
 }
 
 /// How it is handed over.
 pub(crate) struct CommandDelivery {
-    /// What is typed.
+    /// The keys to type.
     pub(crate) keys: Vec<u8>,
-    /// What is typed before that if it has been lost.
+    /// The keys to type before those if they have been lost.
     pub(crate) before_again: &'static [u8],
-    /// The shell tells when it takes the command, which is typed by nobody.
+    /// The shell reports when it takes the command, which is not typed.
     pub(crate) is_taken: bool,
     /// The shell can be asked how the command has ended.
     pub(crate) can_look: bool,
@@ -78,7 +76,7 @@ pub(crate) struct CommandDelivery {
     pub(crate) beginning: Beginning,
     /// The shell reads the text, once it says so: it is typed then.
     pub(crate) is_read: bool,
-    /// What the file of the command holds, if it is looked at, and what the other.
+    /// The contents of the command's file, if it is used, and of the script.
     pub(crate) text: Option<Vec<u8>>,
     pub(crate) script: Option<Vec<u8>>,
 }
@@ -141,7 +139,7 @@ impl CommandDelivery {
 }
 
 impl CommandDelivery {
-    /// Of a command that has been handed over, and left: `by_key`, it can be once more.
+    /// For a command that was delivered and left: `by_key`, it can be delivered again.
     pub(crate) fn again(dialect: Dialect, by_key: bool, beginning: Beginning) -> CommandDelivery {
         CommandDelivery {
             keys: if dialect == Dialect::Fish { LOOK } else { TAKE }.to_owned(),
@@ -162,8 +160,8 @@ impl CommandDelivery {
     pub(crate) fn inner(dialect: Dialect, command: &[u8]) -> CommandDelivery {
         let line = trimmed(command);
         let is_plain = |byte: &u8| *byte >= b' ' && *byte < 0x7f;
-        // What would be expanded, or be completed, is not what was given.
-        // And fish keeps what is not finished in its editor, and tells nobody; nor of nothing.
+        // We do not type text that the shell would expand or complete. And fish keeps an unfinished command
+        // in its editor, and reports neither that nor an empty line.
         let typed = line.len() <= LONGEST_TYPED
             && line.iter().all(is_plain)
             && !(dialect != Dialect::Posix && line.contains(&b'!'))
@@ -195,7 +193,7 @@ impl Task<'_> {
         [b" . ", posix_quoted(self.text).as_slice()].concat()
     }
 
-    /// What bash sources.
+    /// The code that bash sources.
     fn bash(&self) -> String {
         // A ^C at the prompt counts it up by one, and may not have been seen yet.
         let numbers: Vec<String> =
@@ -214,7 +212,7 @@ impl Task<'_> {
             .replace("@LINE@", &line)
     }
 
-    /// What zsh sources.
+    /// The code that zsh sources.
     fn zsh(&self) -> String {
         format!("__nbs_id={} __nbs_text={}\n", self.id, self.line())
     }
@@ -291,10 +289,10 @@ fn quoted_bytes(bytes: &[u8]) -> String {
     word
 }
 
-/// What has `run`'s text read; it ends the line, too.
+/// The keys that make the shell read `run`'s text; they end the line, too.
 fn reading(dialect: Dialect) -> &'static [u8] {
     match dialect {
-        // Of what was typed before an interrupt fish may draw something only behind the next prompt.
+        // Fish may draw some text typed before an interrupt only behind the next prompt.
         Dialect::Fish => b"\x1b[25;6~ eval (__nbs_read)\r",
         _ => b" eval \"$(__nbs_read)\"\r",
     }

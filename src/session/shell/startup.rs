@@ -11,36 +11,31 @@
 //! ESC ] 133 ; C ; nbs=<secret>.<seq> BEL            a command begins
 //! ```
 //!
-//! and what is of use to `run` alone: R, the shell takes the command that is handed over;
-//! N, it takes none, for it has had to mend itself; P, it wants more lines (PS2); V, `set
-//! -v` has shown a line of ours; E, the output ends, before zsh moves a prompt to a line of
-//! its own.
+//! and the marks for `run` alone: R, the shell takes the delivered command; N, it takes none, because it had
+//! to repair its hooks; P, it wants more lines (PS2); V, `set -v` has shown a line of ours; E, the output
+//! ends, before zsh moves a prompt to a line of its own.
 //!
-//! seq counts the prompts from 0. D, A and B of a prompt carry its number, C
-//! that of the next prompt, whose D tells how the command ended. The first
-//! prompt has a D too, of code 0; R, N and P carry the number of the prompt that stands,
-//! V and E that of the next. `marks.rs` reads all this. OSC 7 tells the folder when it has
-//! changed. POSIX shells have a prompt and nothing else: no C, and the folder is not told.
+//! seq counts the prompts from 0. D, A and B of a prompt carry its number, C that of the next prompt, whose D
+//! has the exit code of the command. The first prompt has a D too, of code 0; R, N and P carry the number of
+//! the present prompt, V and E that of the next. `marks.rs` reads all this. OSC 7 reports the directory when
+//! it has changed. POSIX shells have only a prompt: no C, and no directory.
 //!
-//! Always true of bash: a number is printed before it is counted, so one
-//! may come twice (after a `^C` in between) but none is ever left out; `$?`,
-//! `$_` and `PIPESTATUS` are for the user's own PROMPT_COMMAND what they would
-//! be without us; nothing forks, nothing is written to a file, nothing is
-//! exported.
+//! Invariants in bash: a number is printed before it is counted, so one may come twice (after a `^C` in
+//! between) but none is ever left out; the user's own PROMPT_COMMAND sees the same `$?`, `$_` and
+//! `PIPESTATUS` as without us; nothing forks, nothing is written to a file, nothing is exported.
 //!
-//! What surprised us:
+//! Surprises:
 //!
-//! - Many scripts edit `$PROMPT_COMMAND` as a string, and bash takes element 0
-//!   of an array for it. So the user's first element stays in element 0,
-//!   behind a line of ours, and such edits do what they would do without us.
-//! - Hooks that print to /dev/null can be silent: traces and what the user's
-//!   DEBUG trap prints about our commands go there with them. bash-preexec
-//!   even overlooks commands whose stdout is no terminal, which it must: it
-//!   would take our last hook for the user's next command.
-//! - PIPESTATUS can be set, in an arithmetic expansion, where no simple
-//!   command follows to reset it: in a pattern of `case`.
-//! - `local -` is not for us: on leaving, bash 4.4 and 5.0 set each option
-//!   anew, which switches `expand_aliases` on and the line editor's mode back.
+//! - Many scripts edit `$PROMPT_COMMAND` as a string, and bash takes element 0 of an array for it. So the
+//!   user's first element stays in element 0, behind a line of ours, and such edits work as they would
+//!   without us.
+//! - Hooks that print to /dev/null can be silent: traces and the output of the user's DEBUG trap about our
+//!   commands go there with them. bash-preexec even overlooks commands whose stdout is not a terminal, which
+//!   it must: it would take our last hook for the user's next command.
+//! - PIPESTATUS can be set, in an arithmetic expansion, where no simple command follows to reset it: in a
+//!   pattern of `case`.
+//! - We cannot use `local -`: on leaving, bash 4.4 and 5.0 set each option again, which switches
+//!   `expand_aliases` on and resets the line editor's mode.
 
 use std::{path::Path, sync::OnceLock};
 
@@ -58,7 +53,7 @@ const BASH: &str = include_str!(concat!(env!("OUT_DIR"), "/bash.bash"));
 const OTHERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shells.deflated"));
 const LENGTH: usize = include!(concat!(env!("OUT_DIR"), "/shells.length"));
 
-/// Of the other shells; and `read`, what reads a text that is typed.
+/// The files for the other shells; and `read`, which reads a typed text.
 struct Others {
     zsh: &'static str,
     fish: &'static str,
@@ -93,15 +88,15 @@ pub(crate) fn startup(shell: &ShellCommand, secret: &str, run: &Path, text: &Pat
         Dialect::Posix => with_controls(Others::get().posix),
     };
     let text = match shell.dialect {
-        // In UTF-8 whatever stands there: fish takes no other.
+        // In UTF-8 whatever the locale: fish accepts nothing else.
         Dialect::Fish => fish_quoted(text.as_os_str()).to_string_lossy().into_owned(),
         _ => quoted(text),
     };
     file.replace("@SECRET@", secret).replace("@RUN@", &quoted(run)).replace("@TEXT@", &text)
 }
 
-/// What makes a shell report that has read its startup files: the same without them, and
-/// without the key of `run`; and what reads the texts of that.
+/// The code that makes a shell report which has read its startup files: the same without them, and without
+/// the key of `run`; and the code that reads `run`'s texts.
 pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
     let cut = |file: &str, from: &str, to: &str| {
         let (_, rest) = file.split_once(from).unwrap_or(("", file));
@@ -119,7 +114,7 @@ pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
                 cut(others.zsh, "'builtin' 'typeset' -gi", "__nbs_take() {"),
                 cut(others.zsh, "__nbs_first() {", "@STARTUP@"),
             );
-            // Of what was typed nothing else tells whether it could be parsed.
+            // Nothing else reports whether a typed line could be parsed.
             let line = "__nbs_line() { __nbs_text=$1 }\n\
                         builtin typeset -ga zshaddhistory_functions\n\
                         zshaddhistory_functions=(__nbs_line ${zshaddhistory_functions:#__nbs_line})\n";
@@ -137,7 +132,7 @@ pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
         Dialect::Fish => {
             let read = others.read.replace("@CHECK@", FISH_CHECK) + "__nbs_seq=$1\n__nbs_read";
             let read = fish_quoted(read.as_ref()).to_string_lossy().into_owned();
-            // What `eval` executes has the status of what gives it the text.
+            // A command run by `eval` sees the status of the command that prints its text.
             format!(
                 "function __nbs_read\n set -l __nbs_status $status\n sh -c {read} sh $__nbs_seq | \
                  string collect -N\n return $__nbs_status\nend\n"
@@ -162,9 +157,9 @@ fn with_controls(file: &str) -> String {
 /// The user's own file, which zsh would have read in this one's place.
 const ZSHENV: &str = "[[ ! -r ${ZDOTDIR-$HOME}/.zshenv ]] || 'builtin' 'source' \"${ZDOTDIR-$HOME}/.zshenv\"";
 
-/// What leaves the mode that makes bash read our file, and what reads the user's files.
+/// The code that leaves the mode that makes bash read our file, and the code that reads the user's files.
 fn bash_startup(startup: &BashStartup) -> (&'static str, String) {
-    /// Where ENV was what it is for us.
+    /// Restores ENV, which we set for our use.
     const ENV: &str = "if [[ ${NBS_TS_ENV+1} ]]; then ENV=$NBS_TS_ENV; builtin unset -v NBS_TS_ENV; \
                        else builtin unset -v ENV; fi";
     const LOGIN: &str = "builtin set +o posix; builtin shopt -u inherit_errexit; \
@@ -206,7 +201,7 @@ pub(crate) fn shown_hook(output: &[u8], complete: bool) -> usize {
     lengths.max().unwrap_or(0)
 }
 
-/// More than [`shown_hook`] ever tells, and than a prompt has.
+/// More than [`shown_hook`] ever returns, and than a prompt has.
 pub(crate) const LONGEST_SHOWN_HOOK: u64 = 4096;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What requests and responses speak of, and the word for each.
+//! The arguments of requests and responses, and the word for each.
 
 use std::fmt;
 
@@ -9,17 +9,17 @@ use crate::{
     terminal::{keys::Application, text},
 };
 
-/// Who wants to be told of changes.
+/// The kind of client that follows changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follower {
     /// Shows the session.
     Viewer,
-    /// The same, and wants to be told the terminal's size, too.
+    /// The same, and gets the terminal's size, too.
     SizedViewer,
-    /// A call that waits on the session, and will tell its caller.
+    /// A call that waits on the session and will notify its caller.
     Waiter,
-    /// Runs a command: wants to be told of output, and of what the shell wants, behind the
-    /// first `seen` bytes of the log.
+    /// Runs a command: gets reports of output, and of the shell's requests, behind the first `seen` bytes of
+    /// the log.
     Runner,
 }
 
@@ -46,7 +46,7 @@ impl SignalKey {
     pub(super) const WORDS: [(&str, SignalKey); 3] =
         [("INT", SignalKey::Interrupt), ("QUIT", SignalKey::Quit), ("TSTP", SignalKey::Suspend)];
 
-    /// What a keyboard sends, as terminals have it unless told otherwise.
+    /// The byte that a keyboard sends by default.
     pub(crate) fn byte(self) -> u8 {
         match self {
             SignalKey::Interrupt => 0x03,
@@ -141,7 +141,7 @@ impl SizeSince {
     }
 }
 
-/// What a terminal is doing.
+/// The state of a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TerminalState {
     /// Its shell waits at its prompt.
@@ -152,7 +152,7 @@ pub(crate) enum TerminalState {
     Secret,
     /// A program waits for keys.
     Raw,
-    /// Nobody is seen to wait for input.
+    /// No program is seen to wait for input.
     #[default]
     Running,
 }
@@ -170,8 +170,7 @@ impl TerminalState {
         word(&TerminalState::WORDS, self)
     }
 
-    /// Of a word that another version may have, no more is known than of who is not seen
-    /// to wait.
+    /// An unknown word, of another version, counts as the state in which no program is seen to wait.
     pub(crate) fn parse(word: &str) -> TerminalState {
         value(&TerminalState::WORDS, word).unwrap_or(TerminalState::Running)
     }
@@ -183,7 +182,7 @@ impl fmt::Display for TerminalState {
     }
 }
 
-/// What a text was typed at: the process, and a hash of its prompt without digits
+/// The prompt at which a text was typed: the process, and a hash of its prompt without digits
 /// (`AnsweredPrompt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
@@ -199,7 +198,7 @@ pub(crate) struct ForegroundProgram {
     /// It is the shell that reports, or who passes on to that one what is typed.
     pub(crate) is_shell: bool,
     pub(crate) waits: bool,
-    /// It waits as much for somebody behind a socket or another terminal.
+    /// It may also wait for data from a socket or another terminal.
     pub(crate) leads_elsewhere: bool,
     /// It is a shell that reads its commands from the terminal.
     pub(crate) shell: Option<Dialect>,
@@ -226,24 +225,24 @@ impl ForegroundProgram {
         })
     }
 
-    /// Which program it is, as a part of a sentence, if it is not the shell that reports.
+    /// The program as a part of a sentence, if it is not the shell that reports.
     pub(crate) fn named(&self) -> Option<String> {
         (!self.is_shell).then(|| format!("'{}' is in the foreground", text::escaped(self.name.as_bytes())))
     }
 }
 
-/// Where the session's shell is, as its marks tell.
+/// The state of the session's shell, according to its marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PromptState {
     /// It has no marks, or has not come to its first.
     #[default]
     Unknown,
-    /// Its prompt stands, and it waits for a command.
+    /// The shell is at its prompt, and waits for a command.
     Stands,
-    /// The same, but keys have been typed there: half a line may stand there.
+    /// The same, but keys have been typed there: there may be half a line.
     Touched,
-    /// A line has been typed there, and the shell executes nothing yet: it has
-    /// not come to it, wants the rest of it (PS2), or does not like it.
+    /// A line has been typed there, and the shell executes nothing yet: it has not read it, wants the rest of
+    /// it (PS2), or rejects it.
     Entered,
     /// A command is being executed.
     Left,
@@ -261,7 +260,7 @@ impl PromptState {
         ("coming", PromptState::Coming),
     ];
 
-    /// The shell is at it, whatever has been typed there.
+    /// The shell is at its prompt, whatever has been typed there.
     pub(crate) fn is_there(self) -> bool {
         matches!(self, PromptState::Stands | PromptState::Touched)
     }
