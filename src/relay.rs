@@ -1,14 +1,12 @@
-//! The relay: the one process behind each session.
+//! The relay: a session's background process.
 //!
-//! It holds the PTY master. What the terminal prints it appends to output.log,
-//! before anything else happens; what is typed, through the FIFO or a client of
-//! its socket, it hands to the terminal, in order and whole. It is one loop
-//! over poll(2), built anew each time from what there is to do, so it sleeps
-//! while nothing happens, and neither direction ever waits for the other.
+//! It holds the PTY master. It appends the terminal's output to output.log before anything else happens, and
+//! writes input, from the FIFO or a client of its socket, to the terminal, in order and whole. It is one loop
+//! over poll(2), whose set is rebuilt each time, so it sleeps while nothing happens, and neither direction
+//! ever waits for the other.
 //!
-//! It keeps a slave of the terminal open, so that a program which closes its
-//! own and opens it again (EIO is not final) is still in its session; the end
-//! is the child's end, and what comes after it is `Phase`.
+//! It keeps a slave of the terminal open, so that a program which closes its own and opens it again (EIO is
+//! not final) is still in its session; the end is the child's end, and what comes after it is `Phase`.
 
 mod activity_tracker;
 mod canonical_line;
@@ -83,12 +81,12 @@ use shutdown::Shutdown;
 use snapshot::InputClock;
 use views::Views;
 
-/// What a relay begins with.
+/// The initial state of a relay.
 pub(crate) struct RelayStart {
     pub(crate) is_kept: bool,
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) pending: PendingSession,
-    /// The path of the folder that all sessions are in.
+    /// The path of the directory of all sessions.
     pub(crate) sessions: PathBuf,
     pub(crate) events: Events,
     pub(crate) alive: File,
@@ -96,7 +94,7 @@ pub(crate) struct RelayStart {
     pub(crate) limits: Limits,
     pub(crate) master: Master,
     pub(crate) child: u32,
-    /// `None` where the child is our own.
+    /// `None` if the child is our own.
     pub(crate) keeper: Option<KeeperClient>,
     pub(crate) listener: UnixListener,
     /// Is the child a shell to converse with?
@@ -160,7 +158,7 @@ pub(crate) struct Relay {
     keyboard: InputScheduler,
     journal: Journal,
     answers: QueryReplies,
-    // What nobody has read by now, if there is something, is nothing but answers.
+    // The unread input, if there is any, consists of answers only.
     unread_is_answer: bool,
     // The process that keeps the session's screen for who looks next, while it runs.
     screen_process: Option<u32>,
@@ -172,27 +170,27 @@ pub(crate) struct Relay {
     input: InputClock,
     // The number of the completion that came next when something was typed last.
     awaited: Option<u64>,
-    // Whose call a completion belongs to.
+    // The client that a completion belongs to.
     claimant: Option<ClientId>,
-    // Who has seen at which length of the log that a secret is asked for elsewhere.
+    // The client that has seen a secret prompt of a remote program, and the log's length then.
     seen: Option<(ClientId, u64)>,
     judge: ActivityTracker,
-    // What the judge says since when it is so, and what the clock on the wall said then.
+    // The start of the current verdict, and the wall-clock time then.
     since: (Instant, SystemTime),
-    // What the program says first of all, and since when, since 1970.
+    // The program's most urgent status, and its start, since 1970.
     said_since: Option<(ProgramStatus, Duration)>,
-    // How many times it had said that something was done, when that was looked at last.
+    // The number of turns that the program had reported as ended at the last look.
     turns_ended: u64,
     // The last notices of the program, no more than `ProgramSaid::MOST_NOTICES`.
     notices: Vec<SaidNotice>,
     // When something was typed last, and whether that, or what came before it, ended a line: a turn that
     // an approval by a single key goes on with has begun by a line.
     typed_last: Option<(Instant, bool)>,
-    // The verdict that the judge was told of last.
+    // The input verdict that the judge received last.
     looked: Input,
     interactive: bool,
     phase: Phase,
-    /// What limits its processes, if anything does.
+    /// The cgroup that limits its processes, if there is one.
     cgroup: Option<Cgroup>,
     /// Its command is a child of a keeper.
     is_kept: bool,
@@ -268,7 +266,7 @@ impl Relay {
         self.pending.publish()
     }
 
-    /// Takes back a session that nobody knows of; its child has not begun.
+    /// Removes a session that is not known to anyone; its child has not begun.
     pub(crate) fn withdraw(self) -> Result<()> {
         self.pending.withdraw().trying("remove the half-made session")
     }
@@ -292,12 +290,12 @@ impl Relay {
                     }
                     RelayEvent::HangUp => {
                         caught.hang_up.take();
-                        // Where there is no room for it, it ends all the same.
+                        // If the disk is full, it ends all the same.
                         let _ = self.session.note_hung_up();
                         self.hang_up();
                     }
                     RelayEvent::Connection => {
-                        // Who has come mostly has asked by now, too.
+                        // A new client has mostly sent its request by now, too.
                         if let Some(id) = self.clients.welcome(&self.listener) {
                             self.attend(id);
                         }
@@ -320,8 +318,7 @@ impl Relay {
                 self.type_on();
             }
             self.keep_screen();
-            // Looked for each time, since that one has left may be found out wherever it
-            // is written to.
+            // Checked each time, because any write to a client may reveal that it has left.
             let runs = self.phase.command_runs();
             self.ending.forget_who_left(|id| self.clients.is_there(id), runs);
             if self.claimant.take_if(|id| !self.clients.is_there(*id)).is_some() {
@@ -385,7 +382,7 @@ impl Relay {
         let linger = if self.may_finish() { self.phase.deadline() } else { Deadline::NEVER };
         let keyboard = self.keyboard.deadline(types, Instant::now());
         let others = self.recorder.deadline().min(self.clients.deadline()).min(self.judge_deadline());
-        // What has been asked already wakes nobody.
+        // A request that was read already does not wake poll(2).
         let unprocessed = if self.clients.unprocessed().is_some() {
             Deadline::after(Duration::ZERO)
         } else {
@@ -394,8 +391,8 @@ impl Relay {
         poll_set.wait(linger.min(keyboard).min(limit).min(others).min(full).min(unprocessed))
     }
 
-    /// Has the session ended if it has reached a limit. That is noted first:
-    /// whatever becomes of us then, it is known why.
+    /// Ends the session if it has reached a limit. The limit is written first, so that the cause is known
+    /// whatever happens to us then.
     fn keep_limits(&mut self) -> io::Result<()> {
         if !self.recorder.is_idle() {
             // It waits for us, and not for anything to happen.
@@ -404,12 +401,12 @@ impl Relay {
         if self.ending.may_reach_limit(self.phase.command_runs())
             && let Some(limit) = self.limits.reached()
         {
-            // What has ended by now has done so by itself.
+            // A command that has ended by now has ended by itself.
             self.collect_children()?;
             self.receive_keeper();
             if self.ending.may_reach_limit(self.phase.command_runs()) {
                 self.ending.note_reached(limit);
-                // Where there is no room for it, we know it still.
+                // If the disk is full, we still know it.
                 let _ = self.session.note_ending(limit);
             }
         }
@@ -427,8 +424,8 @@ impl Relay {
         Ok(())
     }
 
-    /// A program may have changed it (stty(1)), of which nobody tells us; but who
-    /// has mostly prints something then, and this is before we read that.
+    /// A program may have changed the size (stty(1)), for which there is no event; but such a program mostly
+    /// prints something then, and this runs before we read that.
     fn note_size(&mut self) {
         if let Ok(size @ Size { cols, rows }) = self.master.size()
             && (cols, rows) != (self.size.cols, self.size.rows)
@@ -447,7 +444,7 @@ impl Relay {
         }
     }
 
-    /// Tells those who follow what the session does.
+    /// Sends the session's state to its followers.
     fn send_standing(&mut self) {
         let curious = self.clients.curious(self.judge.seen());
         if curious.is_empty() || !self.judge.is_settled() {
@@ -464,7 +461,7 @@ impl Relay {
         let now = Instant::now();
         self.keyboard.note_typed(bytes, modes, now);
         self.input.note_typed(now);
-        // As lines are ended, and as a program is told that has asked for all keys (CSI u).
+        // As lines are ended, or as a program gets Enter that has asked for all keys (CSI u).
         let ends_line =
             bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n')) || bytes.ends_with(b"\x1b[13u");
         let entered = self.typed_last.is_some_and(|(_, entered)| entered);
@@ -474,7 +471,7 @@ impl Relay {
         self.recorder.note_typed(bytes, self.keyboard.holds_half_line(), to_shell);
         self.limits.note_activity();
         if self.judge.note_typed(now) {
-            // Where the file cannot be removed, it counts only once the session is dead.
+            // If the file cannot be removed, it counts only once the session is dead.
             self.keep_report(true);
         }
     }
@@ -488,15 +485,14 @@ impl Relay {
         if self.recorder.is_idle() {
             self.drain()?;
         }
-        // What cannot be written now will be, and then there may be more.
+        // Output that cannot be written now will be, and then there may be more.
         if self.may_finish() {
             self.phase = self.phase.after(Change::LingeredEnough);
         }
         Ok(())
     }
 
-    /// Reads what has been printed by now, but no more than a terminal holds:
-    /// somebody may go on printing for ever.
+    /// Reads the pending output, but no more than a terminal holds: a program may print for ever.
     fn drain(&mut self) -> io::Result<()> {
         for _ in 0..MOST_HELD_BY_TERMINAL / flow::CAPACITY {
             let before = self.recorder.output_bytes();
@@ -534,8 +530,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Answers what the program has asked of its terminal: at once, whatever else is
-    /// to be typed, as a terminal does.
+    /// Answers the program's queries of its terminal: before any other input, as a terminal does.
     fn answer_program(&mut self) {
         let asked = self.recorder.take_asked();
         if !self.phase.command_runs() {
@@ -566,7 +561,7 @@ impl Relay {
         let length = self.recorder.output_bytes();
         if length >= self.next_screen && self.screen_process.is_none() {
             self.next_screen = length + SCREEN_EVERY;
-            // Where none can be started, the next look costs more.
+            // If none can be started, the next look costs more.
             self.screen_process = roles::start_keeping_screen(self.session.handle(), &self.sessions).ok();
         }
     }
@@ -585,7 +580,7 @@ impl Relay {
         }
     }
 
-    /// Once the child has ended, nobody is there to read it.
+    /// Once the child has ended, no program reads it.
     fn wants_to_type(&self) -> bool {
         let text = !self.typed.is_empty()
             || self.clients.typist().is_some_and(|client| !client.to_type().is_empty());
@@ -597,8 +592,8 @@ impl Relay {
     fn type_on(&mut self) {
         while self.may_type() {
             if !self.typed.is_empty() {
-                // Nobody is there to be told what is held, so it is typed as on
-                // a keyboard: what is too much of a line is lost.
+                // The FIFO has no way to report a held rest, so it is typed as on a keyboard: the excess of a
+                // line is lost.
                 let Some(count) = self.type_some(self.typed.waiting().to_vec(), Hold::Nothing) else {
                     return;
                 };
@@ -624,7 +619,7 @@ impl Relay {
         self.keyboard.may_type(wants, length, Instant::now(), |place| self.answers.are_due(place))
     }
 
-    /// Types some of the bytes; `None` where none can be typed now.
+    /// Types some of the bytes; `None` if none can be typed now.
     fn type_some(&mut self, bytes: Vec<u8>, hold: Hold) -> Option<usize> {
         let modes = self.master.modes().ok()?;
         let room = self.keyboard.room_for(&bytes, &modes, hold);
@@ -668,8 +663,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Hears how the child of a keeper ended. A keeper that was killed cannot
-    /// tell; then the child itself is watched, and nobody knows how it ends.
+    /// Receives how the child of a keeper ended. A keeper that was killed cannot report it; then we watch the
+    /// child itself, and its exit code stays unknown.
     fn receive_keeper(&mut self) {
         let Some(keeper) = &mut self.keeper else {
             return;
@@ -696,16 +691,15 @@ impl Relay {
         self.recorder.said_mut().note_over();
     }
 
-    /// Somebody wants us to go (a logout, a shutdown): to those on the terminal
-    /// it looks as if it had been unplugged.
+    /// We were asked to go (a logout, a shutdown): to the programs on the terminal it looks as if it had been
+    /// unplugged.
     fn hang_up(&mut self) {
         foreground::signal_foreground(&self.master, self.child, &[SIGHUP, SIGCONT]);
         self.signal_child(&[SIGHUP, SIGCONT]);
     }
 
-    /// Signals the child, also before it has made the terminal its own. While it
-    /// runs for us, nobody has collected it who would not have told us: so the PID
-    /// of a child of our own is still its.
+    /// Signals the child, also before it has made the terminal its own. While it runs for us, only processes
+    /// that report to us can have collected it: so the PID of a child of our own is still its.
     fn signal_child(&self, signals: &[i32]) {
         if !self.phase.command_runs() {
             return;
@@ -713,7 +707,7 @@ impl Relay {
         let ours = if self.keeper.is_none() { PidFd::open(self.child).ok().flatten() } else { None };
         let child = self.keeper.as_ref().map(|keeper| &keeper.child).or(ours.as_ref());
         for signal in signals {
-            // One that has ended meanwhile, or is another user's by now, is left alone.
+            // A process that has ended meanwhile, or is another user's by now, is left alone.
             let _ = child.map(|child| child.signal(*signal));
         }
     }
@@ -764,21 +758,19 @@ impl Relay {
             drained,
             usage: self.usage(),
         };
-        // Only waits need it, to tell an echo, and whose completion they wait for; without it
-        // they take all for output, and none for that.
+        // Only waits need it, to recognise an echo and the completion they wait for; without it they treat
+        // all text as output, and wait for no completion.
         let typed = format!("{}\n{}\n", self.journal.since(0).encode(), self.begun_last());
         let _ = self.pending.folder.replace(crate::session::TYPED, typed.as_bytes());
         match self.recorder.conclude(exit_record, self.interactive, &self.events) {
             Ok(written) => Ok(written || self.ending.is_killed()),
-            // The folder has gone, and with it whoever could want to know.
+            // The directory has gone, and with it every reader.
             Err(_) => Ok(true),
         }
     }
 
-    /// The session is dead from here on; and only then do those who wait learn
-    /// of its end.
-    /// What the session has used. Without a cgroup only the processor time of those counts that we have
-    /// collected, and none if the keeper does that.
+    /// The resources that the session has used. Without a cgroup, only the CPU time of the children that we
+    /// have collected, and none if the keeper collects them.
     fn usage(&self) -> Usage {
         match &self.cgroup {
             Some(cgroup) => Usage {
@@ -792,6 +784,7 @@ impl Relay {
         }
     }
 
+    /// The session is dead from here on; only then do waiting calls learn of its end.
     fn let_go(mut self) -> Result<()> {
         if let Some(cgroup) = &self.cgroup {
             cgroup.remove();
@@ -827,7 +820,7 @@ mod tests {
     };
     use std::{fs, io::Write};
 
-    /// A session in a state folder of its own, whose shell was never started.
+    /// A session in a state directory of its own, whose shell was never started.
     pub(super) struct Rig {
         pub(super) relay: Relay,
         home: PathBuf,
@@ -885,7 +878,7 @@ mod tests {
     #[test]
     fn late_output_is_read_at_the_end() {
         let mut rig = Rig::new(Settings::default());
-        // Somebody whom the command has left behind.
+        // A process that the command has left behind.
         let mut left = File::from(rig.relay.master.open_slave().unwrap());
         let printed = "x".repeat(flow::CAPACITY + 1_000);
         left.write_all(printed.as_bytes()).unwrap();

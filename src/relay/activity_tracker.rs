@@ -1,12 +1,11 @@
-//! What the session does, for those who look at many: whether it waits for somebody.
+//! The session's activity, above all whether it waits for input.
 //!
-//! The kernel tells nobody that a program began to wait for input. So the relay looks: a
-//! moment after something was printed or typed, and, of a program that has the keyboard
-//! and may be working, again after a second. That is all while nobody follows. For those
-//! who do, it looks at a program that runs on in silence, too, at growing intervals, and so at
-//! one that waits for input no longer than some time.
+//! The kernel sends no event when a program begins to wait for input. So the relay looks: a moment after
+//! output or input, and, at a program that has the keyboard and may be working, again after a second. That is
+//! all without followers. For followers, it also looks at a program that runs without output, and at one that
+//! limits its wait for input, at growing intervals.
 //!
-//! Pure: what was seen is told, and so is the time.
+//! Pure: observations are passed in, and so is the time.
 
 use std::time::{Duration, Instant};
 
@@ -30,20 +29,20 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// this long at the latest.
 const LONGEST_UNSEEN: Duration = Duration::from_millis(250);
 
-/// The longest interval at which it is looked whether one that runs in silence, or works
-/// while it has the keyboard, has begun to wait.
+/// The longest interval between two looks at a program that runs without output, or works while it has the
+/// keyboard: has it begun to wait?
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Who wants to be told of changes.
+/// The followers of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Audience {
     None,
     Told,
-    /// Somebody among them has not been told anything yet.
+    /// At least one of them has not received any report yet.
     New,
 }
 
-/// What was seen at one moment.
+/// The observations at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) doing: TerminalState,
@@ -60,11 +59,11 @@ struct Judged {
 }
 
 pub(crate) struct ActivityTracker {
-    // How many times what there is to tell has changed.
+    // How many times the reported state has changed.
     seen: u64,
     judged: Judged,
     report: Option<Report>,
-    // What the program says of itself by the program status protocol.
+    // The state that the program reports by the program status protocol.
     said: Option<ReportState>,
     // How a turn has ended since something was typed or the last one began, as it says itself.
     turn: Option<ReportState>,
@@ -76,7 +75,7 @@ pub(crate) struct ActivityTracker {
     // When it was looked last, and how long until the next time, if nothing happens.
     looked: Instant,
     pause: Option<Duration>,
-    // When somebody was told last to look at the screen, and whether it has changed since.
+    // When a follower was last notified to look at the screen, and whether it has changed since.
     shown: Instant,
     drawn: bool,
     // When a call was last there that waits on the session.
@@ -119,14 +118,14 @@ impl ActivityTracker {
         }
     }
 
-    /// How many times what there is to tell has changed.
+    /// How many times the reported state has changed.
     pub(crate) fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// What it does, and what that stands on. What it says of itself goes before what was seen, and
-    /// what was reported of it before that. Who was done when something was typed to it is not done
-    /// with that: it is about to begin, and does not wait for anybody.
+    /// The activity and its evidence. `report` goes before the program's own status, and this before
+    /// observations. A program that was done when something was typed is not done with that: it is about
+    /// to begin, and does not wait for input.
     pub(crate) fn verdict(&self) -> (Activity, Because) {
         let Judged { activity, doing, .. } = self.judged;
         match (&self.report, self.said) {
@@ -180,7 +179,7 @@ impl ActivityTracker {
         self.report.as_ref()
     }
 
-    /// Was a call waiting on it when it began to wait, or had just been told?
+    /// Was a call waiting on it when it began to wait, or had just been notified?
     pub(crate) fn is_attended(&self) -> bool {
         self.attended && !self.verdict().1.is_stated()
     }
@@ -224,8 +223,8 @@ impl ActivityTracker {
         self.waited_on = Some(now);
     }
 
-    /// When to look next. `has_keys`: a program has switched off lines, and it is not a shell
-    /// at its prompt.
+    /// The time of the next look. `has_keys`: a program has disabled canonical mode, and it is not a shell at
+    /// its prompt.
     pub(crate) fn deadline(&self, audience: Audience, has_keys: bool) -> Deadline {
         let is_followed = audience != Audience::None;
         if !is_followed && !has_keys {
@@ -248,14 +247,14 @@ impl ActivityTracker {
         self.report.is_some() || self.said.is_some() || self.stirred.is_none()
     }
 
-    /// Takes what was seen; gives whether that changes what there is to tell.
+    /// Adds an observation; returns whether the reported state changes.
     pub(crate) fn look(&mut self, look: Look, now: Instant) -> bool {
         let stir = self.stirred;
         let settled = stir.is_none_or(|stir| now >= stir.settled(true));
         if settled {
             self.stirred = None;
         }
-        // It is soon after somebody printed, beside one who waited for a line, and still does.
+        // Shortly before, another program printed, beside one that waited for a line, and still does.
         let was_waiting = self.judged.activity == Activity::Waiting && self.judged.doing == look.doing;
         let is_typed = stir.is_some_and(|stir| stir.typed);
         let stays = was_waiting && !is_typed && now < self.changed + SETTLE;
@@ -275,8 +274,8 @@ impl ActivityTracker {
             _ => None,
         };
         self.looked = now;
-        // Who waits, and is given something, and waits again, has begun anew. What others
-        // print meanwhile changes nothing.
+        // A program that waits, gets input, and waits again, has begun again. Output of others meanwhile
+        // changes nothing.
         let anew = settled && activity != Activity::Working && is_typed;
         let begins = anew || activity != self.judged.activity;
         if begins {
@@ -349,7 +348,7 @@ mod tests {
         assert!(judge.look(look(TerminalState::Line, 50), at(begin, 2_000)));
         assert_eq!(told(&judge), (Activity::Waiting, 2_000));
         let seen = judge.seen();
-        // What others print meanwhile changes nothing.
+        // Output of others meanwhile changes nothing.
         judge.note_printed(at(begin, 3_000));
         assert!(!judge.look(look(TerminalState::Line, 50), at(begin, 3_050)));
         assert_eq!((told(&judge), judge.seen()), ((Activity::Waiting, 2_000), seen));
@@ -475,8 +474,8 @@ mod tests {
     fn a_turn_has_ended_since_something_was_typed_or_has_not() {
         use ReportState::{Done, Failed, Idle, Waiting, Working};
         let begin = Instant::now();
-        // What it says of itself, whether it has said just now that something is over, and how a turn
-        // has ended then; `None`: something is typed.
+        // The program's report, whether it has just reported the end of a turn, and how the turn has ended
+        // then; `None`: something is typed.
         for steps in [
             &[Some((Idle, false, None)), Some((Working, false, None)), Some((Done, true, Some(Done)))][..],
             // It is idle at the next key, and done again without a word in between.

@@ -1,8 +1,7 @@
-//! What a terminal in canonical mode takes of a line.
+//! The longest line of a terminal in canonical mode.
 //!
-//! The kernel cuts a line of more than 4,095 characters and says nothing
-//! (termios(3), and tried: the write reports success). So we count what has
-//! been typed since the last end of a line, and hold back what would be lost
+//! The kernel silently cuts a line of more than 4,095 characters (termios(3); tried: the write reports
+//! success). So we count the bytes typed since the last end of a line, and hold back bytes that would be lost
 //! until the line is read or the mode changes.
 
 use crate::sys::pty::TerminalModes;
@@ -19,7 +18,7 @@ pub(crate) struct CanonicalLine {
     least: usize,
 }
 
-/// What a byte does to the line that it is typed in.
+/// The effect of a byte on the line that it is typed in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     /// It is one more of it.
@@ -72,7 +71,7 @@ impl CanonicalLine {
             Effect::Adds => (least + 1).min(LONGEST),
             Effect::Erases | Effect::Ends => 0,
         });
-        // What is beyond the longest, the kernel has thrown away.
+        // The kernel has discarded bytes beyond the longest line.
         self.typed = bytes.iter().fold(self.typed, |typed, byte| after(typed, effect(*byte)).min(LONGEST));
     }
 }

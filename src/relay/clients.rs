@@ -1,9 +1,8 @@
-//! Those who have come to the relay's socket to ask it things.
+//! The clients of the relay's socket.
 //!
-//! Each has a bounded inbox; one that dribbles or hangs up half-way costs that
-//! and a descriptor, and delays nobody. Those who want to type are served one
-//! after another, each to its end, in the order in which they came; who then
-//! has nothing to type for a while is passed over.
+//! Each has a bounded inbox; a client that sends slowly or hangs up half-way costs that and a descriptor, and
+//! delays no other. Clients that want to type are served one after another, each to its end, in the order in
+//! which they came; a client that then has nothing to type for a while is skipped.
 
 use std::{
     collections::VecDeque,
@@ -59,8 +58,8 @@ const RESERVE: usize = 32;
 /// bytes.
 const MOST: usize = 1_000;
 
-/// How much may be kept here for all of them: what they have sent that is not heeded yet,
-/// and what they have not read. Of one that reads what it asks for, mostly nothing is.
+/// The most memory for all of them: unprocessed input, and unread output. For a client that reads its
+/// responses, there mostly is none.
 const MOST_KEPT: usize = 256 * 1024;
 
 /// How long one whose turn it is to type may keep the others waiting before it
@@ -72,11 +71,11 @@ pub(crate) struct Clients {
     all: Map<ClientId, Client>,
     // As many as there may be; who comes then waits in the socket's queue.
     most: usize,
-    // Who has the session to itself, and who is next.
+    // The client with exclusive access to the session, and those queued for it.
     turns: VecDeque<ClientId>,
-    // What the text of the last call that told was typed at.
+    // The prompt at which the last call that reported one typed its text.
     asked: Option<Asked>,
-    // Who types now, and who types next.
+    // The client that types now, and those queued behind it.
     typists: VecDeque<ClientId>,
     // Until when the first of them has time to send more of its text.
     patience: Deadline,
@@ -89,7 +88,7 @@ pub(crate) struct Clients {
 pub(crate) struct Client {
     stream: UnixStream,
     inbox: Inbox,
-    // Invariant: one answer, or its rest. Nothing is heeded before the socket has taken it.
+    // Invariant: one response, or its rest. No request is processed before the socket has accepted it.
     outbox: Vec<u8>,
     wish: PendingRequest,
     // It is a call that waits on the session.
@@ -104,20 +103,20 @@ pub(crate) struct Client {
     slow_since: Option<u64>,
 }
 
-/// What a client has asked for and not been given yet.
+/// A client's unanswered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PendingRequest {
     None,
-    /// To be told when the session has changed more often than this.
+    /// To report when the session has changed more often than this.
     News {
         seen: u64,
         sized: bool,
     },
-    /// To be told when something that tells (`OutputState::told`) ends behind so many bytes.
+    /// To report when a reportable event (`OutputState::told`) ends behind this many bytes.
     Output {
         seen: u64,
     },
-    /// To be told when what the session does has changed more often than this.
+    /// To report when the session's state has changed more often than this.
     Standing {
         seen: u64,
     },
@@ -160,7 +159,7 @@ impl Client {
         self.hung_up
     }
 
-    /// What of its text is here and can be typed.
+    /// The part of its text that was received and can be typed.
     pub(crate) fn to_type(&self) -> &[u8] {
         match self.wish {
             PendingRequest::Type { left, .. } => {
@@ -178,7 +177,7 @@ impl Client {
         }
     }
 
-    /// Reads what has come; `false` where the client has gone for good.
+    /// Reads what has come; `false` if the client has gone for good.
     fn receive(&mut self, most: usize) -> bool {
         let mut buffer = [0; INBOX];
         let room = most.saturating_sub(self.inbox.len());
@@ -199,7 +198,7 @@ impl Client {
         true
     }
 
-    /// Sends what it can; `false` where the client has gone for good.
+    /// Sends what it can; `false` if the client has gone for good.
     fn send(&mut self) -> bool {
         while !self.outbox.is_empty() {
             match self.stream.write(&self.outbox) {
@@ -218,8 +217,8 @@ impl Client {
         self.inbox.capacity() + self.outbox.capacity()
     }
 
-    /// Is there nobody any more to hear what comes of it? No event need have told: it may
-    /// have asked and gone while we were stopped.
+    /// Is there no receiver for the response any more? poll(2) may not have reported it: the client may have
+    /// asked and gone while we were stopped.
     fn has_left(&self) -> bool {
         self.hung_up || poll::has_left(&self.stream).unwrap_or(false)
     }
@@ -241,8 +240,8 @@ impl Client {
 
     /// The next whole line of its inbox; `Err` where it can never be one.
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, ()> {
-        // One thing after another; else what is not read of the answers would pile up. Who is
-        // to be told of something may change its mind.
+        // One request after another; else unread responses would pile up. A client that waits for a change
+        // may send another request instead.
         let is_free = matches!(
             self.wish,
             PendingRequest::None | PendingRequest::News { .. } | PendingRequest::Output { .. }
@@ -290,7 +289,7 @@ impl Clients {
         self.all.len() < self.most
     }
 
-    /// Waits for somebody to come, or gives until when nobody can be let in.
+    /// Waits for connections, or returns the time until which none can be accepted.
     pub(crate) fn watch<'a, Event: Copy>(
         &self,
         listener: &'a UnixListener,
@@ -315,7 +314,7 @@ impl Clients {
         }
     }
 
-    /// When somebody has waited long enough for somebody else.
+    /// The time at which the next client need not wait any longer for the present one.
     pub(crate) fn deadline(&self) -> Deadline {
         let starving = self.typist().is_some_and(|typist| typist.to_type().is_empty());
         if starving { self.patience } else { Deadline::NEVER }
@@ -370,8 +369,8 @@ impl Clients {
         self.bound(id);
     }
 
-    /// Keeps within what may be kept for all: who has been waited for longest goes. One
-    /// that is being typed for is waited for only for a while anyway.
+    /// Enforces the limit for all: the client that is slow since the longest time goes. A client that is
+    /// being typed for has a time limit anyway.
     fn bound(&mut self, id: ClientId) {
         let Some(client) = self.all.get_mut(&id) else { return };
         if client.kept() <= LONGEST_LINE {
@@ -389,7 +388,7 @@ impl Clients {
         }
     }
 
-    /// Is somebody there to be told what comes of what this client asked?
+    /// Is this client still there to receive the response?
     pub(crate) fn still_wants(&mut self, id: ClientId) -> bool {
         if self.all.get(&id).is_some_and(Client::has_left) {
             self.note_left(id);
@@ -458,7 +457,7 @@ impl Clients {
                 }
             }
             Some(RelayRequest::Turn) => {
-                // One that has gone, which nobody has noted yet, is in nobody's way.
+                // A client that has gone, which is not recorded yet, blocks no other.
                 let is_before = |other: &ClientId| {
                     *other != id && self.all.get(other).is_some_and(|other| !other.has_left())
                 };
@@ -475,7 +474,7 @@ impl Clients {
                 self.asked = Some(asked);
                 self.respond(id, &Response::Noted);
             }
-            // A command of a shell begins: whatever asks then asks something new.
+            // A command of a shell begins: later questions are new.
             Some(RelayRequest::Claim { seq }) => {
                 self.asked = None;
                 return Some(RelayRequest::Claim { seq });
@@ -520,7 +519,7 @@ impl Clients {
     pub(crate) fn respond(&mut self, id: ClientId, response: &Response) {
         let Some(client) = self.all.get_mut(&id) else { return };
         client.wish = PendingRequest::None;
-        // It may be long: in one piece of memory. What came before has gone.
+        // It may be long: it stays in one piece of memory. Earlier responses have been sent.
         client.outbox = response.encode().into_bytes();
         if client.send() {
             self.bound(id);
@@ -529,7 +528,7 @@ impl Clients {
         }
     }
 
-    /// Tells the one whose turn it is, if it does not know yet.
+    /// Notifies the client that has exclusive access, unless it was notified before.
     fn give_turn(&mut self) {
         let Some(id) = self.turns.front().copied() else { return };
         if let Some(PendingRequest::Turn { queued }) = self.all.get(&id).map(|client| client.wish) {
@@ -537,7 +536,7 @@ impl Clients {
         }
     }
 
-    /// Tells those who want to know that the session has changed so many times.
+    /// Reports to followers that the session has changed this many times.
     pub(crate) fn send(&mut self, changes: u64, size: SizeSince) {
         let curious = self.all.iter().filter_map(|(id, client)| match client.wish {
             PendingRequest::News { seen, sized } if seen < changes => Some((*id, sized)),
@@ -549,8 +548,8 @@ impl Clients {
         }
     }
 
-    /// Tells those who run a command that the log is so long, where the last that tells
-    /// something ends at `told`, and whether somebody ends the session.
+    /// Reports to clients that run a command the log's length, if the last reportable event ends at `told`,
+    /// and whether the session is being ended.
     pub(crate) fn send_output(&mut self, length: u64, told: u64, ending: bool) {
         let curious = |client: &Client| matches!(client.wish, PendingRequest::Output { seen } if seen < told);
         let ids: Vec<ClientId> =
@@ -567,7 +566,7 @@ impl Clients {
         self.all.iter().filter(|(_, client)| wants(client)).map(|(id, _)| *id).collect()
     }
 
-    /// Those who want to be told what the session does.
+    /// The followers of the session's state.
     pub(crate) fn audience(&self) -> Audience {
         let wishes = self.all.values().filter_map(|client| match client.wish {
             PendingRequest::Standing { seen: 0 } => Some(Audience::New),
@@ -582,8 +581,8 @@ impl Clients {
         !self.turns.is_empty() || self.all.values().any(|client| client.waits)
     }
 
-    /// Tells those who follow that the session has ended, once `let_go` has made that
-    /// true: who hears it may look at once. What we say after that, nobody hears.
+    /// Reports to followers that the session has ended, once `let_go` has made that true: a receiver may look
+    /// at once. Nothing is received after that.
     pub(crate) fn send_end(
         &mut self,
         code: Option<i32>,
@@ -609,7 +608,7 @@ impl Clients {
         self.all.get(self.typists.front()?)
     }
 
-    /// As who it types; what comes through the FIFO nobody has told of.
+    /// The source of its input; the FIFO's is not known.
     pub(crate) fn source(&self) -> InputSource {
         match self.typist() {
             Some(client) if client.runs => InputSource::Run,
@@ -644,7 +643,7 @@ impl Clients {
         }
     }
 
-    /// Somebody who has been given what it wanted, and has asked for more meanwhile.
+    /// A client that has got its response, and has sent another request meanwhile.
     pub(crate) fn unprocessed(&self) -> Option<ClientId> {
         let asks = |client: &Client| {
             client.wish == PendingRequest::None
@@ -654,7 +653,7 @@ impl Clients {
         self.all.iter().find(|(_, client)| asks(client)).map(|(id, _)| *id)
     }
 
-    /// The rest of what was begun to be typed shall not be.
+    /// Discards the rest of a text that is being typed.
     pub(crate) fn cut_typist(&mut self) {
         let Some(id) = self.typists.front().copied() else { return };
         let Some(client) = self.all.get(&id) else { return };
@@ -691,8 +690,7 @@ impl Clients {
         }
     }
 
-    /// A client that has hung up wants nothing any more, but to be told how
-    /// much of its text was typed.
+    /// A client that has hung up only receives how much of its text was typed.
     fn leave_if_done(&mut self, id: ClientId) {
         let Some(client) = self.all.get(&id) else { return };
         if !client.hung_up {
@@ -750,7 +748,7 @@ mod tests {
         assert_eq!(clients.next_request(id), None);
     }
 
-    /// What has been said to it.
+    /// The lines that it has received.
     fn told(mut theirs: &UnixStream) -> String {
         let mut said = Vec::new();
         let error = theirs.read_to_end(&mut said).unwrap_err();
@@ -780,7 +778,7 @@ mod tests {
         assert!(wants_read(&clients));
     }
 
-    /// What is to be typed next, and of that so much is.
+    /// The next text to type, of which this many bytes are typed.
     fn type_some(clients: &mut Clients, count: usize) -> String {
         let text = String::from_utf8(clients.typist().unwrap().to_type().to_vec()).unwrap();
         clients.note_typed(count);
@@ -807,7 +805,7 @@ mod tests {
         assert_eq!(type_some(&mut clients, 2), "xy");
         assert_eq!(told(&second), "typed 2\n");
         assert!(clients.typist().is_none());
-        // What came behind a text is a request again.
+        // Bytes behind a text are a request again.
         assert_eq!(clients.next_request(ClientId(2)), Some(RelayRequest::Modes));
     }
 
@@ -847,7 +845,7 @@ mod tests {
         clients.cut_typist();
         assert_eq!(told(&begun), "cut 1\n");
         assert_eq!(told(&whole), "");
-        // The rest of it is neither typed nor taken for a request.
+        // The rest of it is neither typed nor parsed as a request.
         (&begun).write_all(b"efmodes\n").unwrap();
         clients.attend(first);
         assert_eq!(clients.next_request(first), Some(RelayRequest::Modes));
@@ -928,7 +926,7 @@ mod tests {
         assert_eq!(told(&runner), "");
         clients.send_output(90, 80, false);
         assert_eq!(told(&runner), "output 90\n");
-        // What it asks for instead is answered.
+        // Its other request is answered.
         (&runner).write_all(b"follow 90 runs\nturn\n").unwrap();
         receive(&mut clients, id);
         assert_eq!(told(&runner), "turn at-once\n");
@@ -995,7 +993,7 @@ mod tests {
         assert!(!clients.have_room());
         clients.note_left(first);
         assert!(clients.have_room());
-        // None could be had: it is tried again after a while, or when one has left.
+        // None could be had: it is tried again after a while, or when a client has left.
         let folder = std::env::temp_dir().join(format!("nbs-entrance-{}", std::process::id()));
         let listener = UnixListener::bind(&folder).unwrap();
         std::fs::remove_file(&folder).unwrap();

@@ -1,12 +1,11 @@
-//! What a terminal is doing, read off the kernel.
+//! The state of a terminal, read from the kernel.
 //!
-//! The modes and the foreground process group come from the master; who of the
-//! group sleeps until the terminal can be read comes from /proc. The only thing
-//! that the kernel cannot tell is whether a shell is at its prompt: that its own
-//! marks say.
+//! The modes and the foreground process group come from the master; the members of the group that sleep until
+//! the terminal can be read come from /proc. The kernel only does not know whether a shell is at its prompt:
+//! its own marks show that.
 //!
-//! It cannot be seen who waits for the terminal through an io_uring, an epoll
-//! within an epoll, or in a 32-bit program: they are `running`.
+//! A program that waits for the terminal through an io_uring, an epoll within an epoll, or in a 32-bit
+//! program cannot be seen to wait: it is `running`.
 
 use std::{cell::RefCell, io};
 
@@ -39,8 +38,8 @@ impl PromptState {
         }
     }
 
-    /// What has been typed at a prompt ends it with a line's end: what follows
-    /// is a command, or the rest of one (PS2), until the shell says otherwise.
+    /// Input at a prompt that ends a line ends the prompt: it is followed by a command, or the rest of one
+    /// (PS2), until the shell reports something else.
     pub(crate) fn after_typing(self, ends_line: bool) -> PromptState {
         match self {
             PromptState::Stands | PromptState::Touched if ends_line => PromptState::Entered,
@@ -50,8 +49,8 @@ impl PromptState {
     }
 }
 
-/// What the terminal is doing. `reporting` is the group that has the foreground while the prompt of
-/// the shell that reports stands.
+/// The terminal's state. `reporting` is the foreground process group while the shell that reports is at its
+/// prompt.
 pub(crate) fn doing(master: &Master, shell: u32, reporting: i32, prompt: PromptState) -> TerminalState {
     let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else {
         return TerminalState::Running;
@@ -69,7 +68,7 @@ pub(crate) fn doing(master: &Master, shell: u32, reporting: i32, prompt: PromptS
     }
 }
 
-/// What there is to see of who seems to wait for input.
+/// The observations of the programs that seem to wait for input.
 pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: PromptState) -> Sample {
     let doing = doing(master, shell, reporting, prompt);
     let mut sample = Sample::of(doing);
@@ -83,7 +82,7 @@ pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt
     let servers = all.iter().rfind(|process| server_of(process).is_some());
     let servers = servers.map(|client| servers_of(client, device)).unwrap_or_default();
     let members: Vec<u32> = all.iter().chain(&servers).map(|process| process.pid).collect();
-    // What works for them may have groups of its own, as a shell's jobs have.
+    // Their helper processes may have groups of their own, as a shell's jobs have.
     for process in processes::family(&members, |_| true) {
         sample.processes.insert(process.pid);
         let is_member = members.contains(&process.pid);
@@ -105,8 +104,8 @@ pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt
     sample
 }
 
-/// Where the processes of the foreground group are, and the session that they are of. The reader
-/// mostly is the group's leader; the others are below the shell, or orphans that we have adopted.
+/// The ancestors of the foreground group's processes, and their kernel session. The reader mostly is the
+/// group's leader; the others are below the shell, or orphans that we have adopted.
 fn roots(group: i32, shell: u32) -> (Vec<u32>, i32) {
     let roots = [Some(std::process::id()), Some(shell), u32::try_from(group).ok()];
     (roots.into_iter().flatten().collect(), i32::try_from(shell).unwrap_or_default())
@@ -147,8 +146,8 @@ fn server_of(process: &Process) -> Option<&'static str> {
     HANDING_ON.iter().find(|(client, _)| *client == process.name).map(|(_, server)| *server)
 }
 
-/// All who may have been handed the terminal by such a program: who have it open. Of who has
-/// no devices we may not see them; each server has some.
+/// All processes to which such a program may have handed the terminal: those that have it open. A process
+/// without devices may be hidden from us; each server has some.
 fn servers_of(client: &Process, terminal: u64) -> Vec<Process> {
     let Some(name) = server_of(client) else { return Vec::new() };
     let has_it = |process: &Process| {
@@ -171,12 +170,12 @@ pub(crate) fn shell_waits(master: &Master, shell: u32) -> bool {
     leads && Process::read(shell).is_some_and(waits)
 }
 
-/// Does whoever has the foreground wait for input, and is that this group?
+/// Does a program of the foreground group wait for input, and is that this group?
 pub(crate) fn group_waits(master: &Master, shell: u32, group: i32) -> bool {
     let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return false };
     let line = modes.is_canonical();
     master.foreground() == Some(group) && {
-        // Who has handed the terminal on does not read it.
+        // A program that has handed the terminal on does not read it.
         let (roots, session) = roots(group, shell);
         processes::any_in_group(group, session, &roots, |process| {
             process.threads().any(|thread| waits_for(device, &thread, line))
@@ -184,7 +183,8 @@ pub(crate) fn group_waits(master: &Master, shell: u32, group: i32) -> bool {
     }
 }
 
-/// Who has the foreground: of its group the one who waits for input, else the foreground process. `reporting` is the group of the shell that reports.
+/// The foreground program: the member of the group that waits for input, else the foreground process.
+/// `reporting` is the group of the shell that reports.
 pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<ForegroundProgram> {
     let (Ok(modes), Ok(device)) = (master.modes(), master.slave_device()) else { return None };
     let group = master.foreground()?;
@@ -198,7 +198,7 @@ pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Fore
         let looks: Vec<Attention> = looks.collect();
         if !looks.is_empty() {
             leads_elsewhere |= looks.contains(&Attention::PassesOn);
-            // Who was started last is who has been left the terminal by the others.
+            // The process that was started last is the one that the others have left the terminal to.
             waiting = Some(process.clone());
         }
         if process.pid == group.unsigned_abs() || any.is_none() {
@@ -211,7 +211,7 @@ pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Fore
     let handing_on = handing_on.filter(|client| servers_of(client, device).iter().any(reads));
     let by_server = handing_on.is_some();
     let waits = waiting.is_some() || by_server;
-    // The shell that reports is itself, whatever it waits for.
+    // The shell that reports is the program itself, whatever it waits for.
     let front = || if group == reporting { None } else { foreground_process(master, shell) };
     let process = waiting.or(handing_on).or_else(front).or(any)?;
     // It may have executed the program that was seen to wait only after it was read the first time.
@@ -231,36 +231,35 @@ pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Fore
 /// Programs of other users, which we may not look at, that pass on what is typed.
 const PASSING_ON: [&str; 7] = ["sudo", "su", "doas", "ssh", "runuser", "pkexec", "screen"];
 
-/// The name of the program that has taken the shell's place (`exec`); `None`
-/// where there is none. A shell of ours has the arguments that it was started with.
+/// The name of the program that has replaced the shell (`exec`); `None` if there is none. A shell of ours has
+/// the arguments that it was started with.
 pub(crate) fn successor(shell: u32, session: &SessionDir) -> Option<String> {
     let process = Process::read(shell)?;
     let arguments = process.arguments();
-    // None at all has one that ends.
+    // An ending process has no arguments at all.
     let has_none = arguments.iter().all(Vec::is_empty);
     (!has_none && !session.is_shell(&arguments)).then_some(process.name)
 }
 
-/// What a thread of the foreground group sleeps for, that has the terminal.
+/// The event for which a thread of the foreground group sleeps that has the terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attention {
-    /// That somebody types.
+    /// Input from the terminal.
     Waits,
-    /// That, or that somebody says something behind a socket or another terminal.
+    /// Input from the terminal, or from a socket or another terminal.
     PassesOn,
 }
 
-/// Does a thread of the foreground group sleep until somebody types?
+/// Does a thread of the foreground group sleep until there is input?
 fn waits_for(terminal: u64, thread: &Thread, line: bool) -> bool {
     attention(terminal, thread, line).is_some()
 }
 
-/// `None`: it does not sleep until somebody types.
+/// `None`: it does not sleep until there is input.
 ///
-/// Where we may not see what it sleeps for, the modes say what is probable. Who
-/// has switched off lines wants keys, and sleeps to get them. But with the modes
-/// that a terminal always has, whoever is in a poll, or hidden from us, mostly
-/// waits for a network or a child.
+/// If we may not see the event for which it sleeps, the modes show what is probable. A program that has
+/// disabled canonical mode wants keys, and sleeps to get them. But with the default modes of a terminal, a
+/// process that is in a poll, or hidden from us, mostly waits for a network or a child.
 fn attention(terminal: u64, thread: &Thread, line: bool) -> Option<Attention> {
     let is_it = |device| device == terminal || device == pty::CONTROLLING_TERMINAL;
     let has_it = || thread.devices().any(is_it);
@@ -280,9 +279,8 @@ fn attention(terminal: u64, thread: &Thread, line: bool) -> Option<Attention> {
     waits.then_some(Attention::Waits)
 }
 
-/// The foreground process: the leader of its group or, where that has ended, another of the group; and
-/// of one that waits for a child of that group, that child. Where there is no such group, the session's
-/// leader.
+/// The foreground process: the leader of its group or, if that has ended, another member of the group; if
+/// that waits for a child of the group, then this child. Without such a group, the session's leader.
 pub(crate) fn foreground_process(master: &Master, shell: u32) -> Option<Process> {
     let of_group = |group: i32| {
         let leader = Process::read(group.unsigned_abs()).filter(|leader| !leader.has_ended());
@@ -295,7 +293,7 @@ pub(crate) fn foreground_process(master: &Master, shell: u32) -> Option<Process>
         if !process.threads().any(|thread| thread.awaits_child()) {
             break;
         }
-        // Who was started last is who is waited for, mostly.
+        // The child that was started last is mostly the one waited for.
         let mut children = process.children().into_iter().filter_map(Process::read);
         match children.rfind(is_of_group) {
             Some(child) => process = child,
@@ -308,7 +306,7 @@ pub(crate) fn foreground_process(master: &Master, shell: u32) -> Option<Process>
 /// How many processes wait for one another at most.
 const DEEPEST: usize = 100;
 
-/// Where the foreground process is; where that may not be looked at, another of its group.
+/// The foreground process's directory; if we may not inspect that process, another's of its group.
 pub(crate) fn folder(master: &Master, shell: u32) -> io::Result<Whereabouts> {
     let Some(group) = master.foreground() else { return folder_of(shell) };
     let found =
@@ -339,7 +337,7 @@ pub(crate) fn signal_foreground(master: &Master, shell: u32, signals: &[i32]) {
     }
 }
 
-/// One that has ended meanwhile, or that we may not signal, is left alone.
+/// A process that has ended meanwhile, or that we may not signal, is left alone.
 fn signal_all(process: &Process, signals: &[i32]) {
     if let Ok(Some(pidfd)) = process.hold() {
         for signal in signals {

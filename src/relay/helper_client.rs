@@ -1,5 +1,4 @@
-//! The relay's end of a keeper: asking the helper for a child, and hearing how
-//! it ended.
+//! The relay's end of a keeper: it asks the helper for a child, and receives how the child ended.
 
 use std::{
     ffi::OsString,
@@ -34,8 +33,8 @@ use crate::{
     },
 };
 
-/// How long the helper may take to answer. It needs milliseconds; one that has
-/// been stopped must not hold up its callers for long.
+/// How long the helper may take to answer. It needs milliseconds; a stopped helper must not hold up its
+/// callers for long.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How many times as long where it is at work: then the machine is busy, or many
@@ -45,7 +44,7 @@ const BUSY: u32 = 12;
 /// How long an answer that is text may be.
 const LONGEST_TEXT: usize = 4_096;
 
-/// What is asked of the helper for a session.
+/// The request to the helper for a session.
 pub(crate) struct SpawnRequest<'a> {
     pub(crate) handle: &'a Handle,
     pub(crate) folder: &'a Path,
@@ -84,16 +83,16 @@ pub(crate) struct KeeperClient {
     gone: bool,
 }
 
-/// What has come of listening to a keeper.
+/// The result of reading from a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeeperNews {
     Nothing,
     Ended(ExitStatus),
-    /// It has gone, or has nobody left.
+    /// It has gone, or has no process left.
     Gone,
 }
 
-/// Asks the helper whose socket is in the folder `state_dir`.
+/// Asks the helper whose socket is in the directory `state_dir`.
 pub(crate) fn ask_helper(
     state_dir: &Path,
     spawn_request: &SpawnRequest<'_>,
@@ -291,9 +290,8 @@ fn kept(
     let Some(KeeperMessage::Ready { child, keeper }) = KeeperMessage::decode(&line) else {
         return Err(failed("it sent an invalid reply"));
     };
-    // The PIDs are of the helper's namespace; where ours is another they mean
-    // nothing here, and nothing may be done by them. The child stands still, so
-    // while its parent is the keeper it is what was meant.
+    // The PIDs are of the helper's namespace; if ours is another, they mean nothing here, and must not be
+    // used. The child does not run yet, so while its parent is the keeper it is the right process.
     let pidfd = PidFd::open(child).map_err(failed)?;
     let is_its_parent = Process::read(child).is_some_and(|process| process.parent == keeper);
     let (Some(pidfd), true) = (pidfd, is_its_parent) else {
@@ -311,7 +309,7 @@ fn next_line(inbox: &mut Vec<u8>) -> Option<Vec<u8>> {
 }
 
 impl KeeperClient {
-    /// Was it killed, or has it hung up because nobody is left?
+    /// Was it killed, or has it hung up because no process is left?
     pub(crate) fn has_gone(&self) -> bool {
         self.gone
     }
@@ -320,7 +318,7 @@ impl KeeperClient {
         poll::wait_readable(&self.child, Deadline::after(Duration::ZERO)).is_ok_and(|ended| !ended)
     }
 
-    /// What it has to say now.
+    /// Its pending message.
     pub(crate) fn receive(&mut self) -> KeeperNews {
         let received = if self.gone { KeeperNews::Gone } else { self.listen() };
         self.gone |= received == KeeperNews::Gone;
@@ -353,7 +351,7 @@ impl KeeperClient {
     }
 }
 
-/// Asks the helper for its version; `None` where it says nothing of the kind.
+/// Asks the helper for its version; `None` if the answer is something else.
 pub(crate) fn helper_version(state_dir: &Path) -> Result<Option<String>> {
     let told = |refusal| match refusal {
         HelperError::NotRunning(why) => Failure::failed(format!("helper not running: {why}")),

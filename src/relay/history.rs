@@ -25,16 +25,16 @@ const LONGEST_TEXT: usize = 8 * 1024;
 
 /// A prompt, and the line that was edited there, take fewer bytes in the log.
 const LONGEST_DRAWN: u64 = 64 * 1024;
-/// What stands before a prompt in its row.
+/// The longest text before a prompt in its row.
 const LONGEST_ROW: u64 = 512;
 
-/// What fish prints of its own before a command's output has fewer bytes.
+/// Fish's own sequences before a command's output have fewer bytes.
 const LONGEST_SEQUENCES: usize = 4 * 1024;
 
 /// Lines that were typed ahead, and whose shell has not shown them.
 const MOST_AHEAD: usize = 64;
 
-/// What cannot be written is kept as long as it is so short.
+/// Lines that cannot be written are kept up to this size.
 const MOST_WAITING: usize = 64 * 1024;
 
 pub(super) struct History {
@@ -43,7 +43,7 @@ pub(super) struct History {
     file: Option<File>,
     length: u64,
     log: File,
-    // Invariant: lines, the first of which may be the rest of one.
+    // Invariant: lines, the first of which may be incomplete.
     waiting: Vec<u8>,
     next: u64,
     running: Vec<Running>,
@@ -65,8 +65,8 @@ struct SilentPrompt {
     folder: Option<String>,
 }
 
-/// What was typed as lines to a shell without a line editor. Of several that are typed at once the
-/// terminal shows all where they are typed, and at the next prompt nothing.
+/// Lines typed to a shell without a line editor. If several are typed at once, the terminal shows all where
+/// they are typed, and at the next prompt nothing.
 #[derive(Default)]
 struct LinesAhead {
     lines: VecDeque<String>,
@@ -133,7 +133,7 @@ impl History {
         self.ahead.note(bytes);
     }
 
-    /// What was typed, and nobody has read, has been discarded.
+    /// Unread input has been discarded.
     pub(super) fn note_discarded(&mut self) {
         self.ahead.clear();
     }
@@ -156,7 +156,7 @@ impl History {
                 CommandStep::Begun { command, prompt, output, folder } => {
                     let given = given(command);
                     let source = if given.is_some() { InputSource::Run } else { self.source };
-                    // Of what was given nothing needs to be looked at.
+                    // A delivered command need not be read from the screen.
                     let is_known = given.is_some() && command.is_told();
                     let shown = if is_known { String::new() } else { self.shown(prompt, output, cols) };
                     if !command.is_told() {
@@ -185,7 +185,7 @@ impl History {
     ) {
         let kept = (0..=LONGEST_TEXT.min(command.len())).rev().find(|at| command.is_char_boundary(*at));
         command.truncate(kept.unwrap_or(0));
-        // Its shell has told more of it: its second line, or where it begins behind what reads it.
+        // Its shell has reported more: its second line, or where it begins behind the code that reads it.
         let before = self.running.iter().position(|running| running.of == of);
         let before = before.map(|at| self.running.remove(at));
         self.end_from(of.level, None, offset);
@@ -224,7 +224,7 @@ impl History {
         self.end_from(of.level, (code != UNKNOWN).then_some(code), end);
     }
 
-    /// What this shell executed, and those in it, has ended.
+    /// The commands of this shell, and of those nested in it, have ended.
     fn end_from(&mut self, level: usize, code: Option<i32>, end: u64) {
         while let Some(at) = self.running.iter().rposition(|running| running.of.level >= level) {
             let Running { of, begun, mut entry } = self.running.remove(at);
@@ -259,8 +259,8 @@ impl History {
         command_text(&before[row..], drawn, cols)
     }
 
-    /// Line by line: where we are killed, the file has whole ones. Where there is no room, the next
-    /// command's lines may bring it.
+    /// Writes line by line: if we are killed, the file has whole lines. If the disk is full, the next
+    /// command's lines may come with these.
     fn write(&mut self) {
         while !self.waiting.is_empty() {
             let end = memchr::memchr(b'\n', &self.waiting).map_or(self.waiting.len(), |end| end + 1);
@@ -338,7 +338,7 @@ mod tests {
             true
         });
         read.unwrap();
-        // The one that began first is known by its end.
+        // The command that began first is recognised by its end.
         assert_eq!(all.pop(), Some(1));
         assert!(all.iter().rev().zip(all.iter().rev().skip(1)).all(|(one, next)| one + 1 == *next));
         assert!((2_000..COUNT as usize / 2).contains(&all.len()), "{}", all.len());

@@ -1,7 +1,7 @@
-//! What has come from somebody, and is still to be heeded.
+//! The received bytes that are still to be processed.
 //!
-//! A secret may be among it. So whatever memory it has had is wiped before it is
-//! given back, also where it outgrows one piece of memory and moves to another.
+//! There may be a secret among them. So all their memory is wiped before it is freed, also if they outgrow
+//! one piece of memory and move to another.
 
 use std::ops::Deref;
 
@@ -28,7 +28,7 @@ impl Inbox {
         if length > self.0.capacity() {
             let mut larger = Vec::with_capacity(length.next_power_of_two());
             larger.extend_from_slice(&self.0);
-            // What it was is dropped, and so wiped.
+            // The old one is dropped, and so wiped.
             *self = Inbox(larger);
         }
         self.0.extend_from_slice(bytes);
@@ -68,7 +68,7 @@ impl Drop for Inbox {
 fn wipe(bytes: &mut Vec<u8>) {
     bytes.fill(0);
     bytes.resize(bytes.capacity(), 0);
-    // Else the compiler may see that nobody reads it again, and not do it.
+    // Else the compiler may see that the bytes are never read again, and omit it.
     std::hint::black_box(&bytes[..]);
 }
 

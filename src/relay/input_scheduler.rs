@@ -1,9 +1,8 @@
-//! When something may be typed, and how much of it.
+//! When input may be typed, and how much of it.
 //!
-//! What is typed first must have come to where it is read before a secret may follow it;
-//! what the program has asked of its terminal is answered first; and of a line that is
-//! longer than the terminal takes, what is too much waits. Who has typed, and when, is
-//! told: nothing here asks the system for anything.
+//! Earlier input must have reached its reader before a secret may follow it; the program's queries of its
+//! terminal are answered first; and the excess of a line that is longer than the terminal accepts waits.
+//! Input and its times are passed in: nothing here asks the system for anything.
 
 use std::time::{Duration, Instant};
 
@@ -12,30 +11,29 @@ use crate::{
     sys::{deadline::Deadline, pty::TerminalModes},
 };
 
-/// A worker of the kernel carries what is written to the master to where the
-/// slave reads it, and nothing tells when it has. It does at once, unless the
-/// machine is busy.
+/// A worker of the kernel carries bytes written to the master to the slave's reader, and there is no event
+/// when it has. It does so at once, unless the machine is busy.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// How long what is to be typed waits for an answer that comes before it.
 const ANSWERS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// When to look again whether a program that did not take a long line has
-/// changed its terminal's mode. The kernel does not tell that either.
+/// The pause before we check again whether a program that did not accept a long line has changed its
+/// terminal's mode. The kernel sends no event for that either.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub(crate) struct InputScheduler {
     line: CanonicalLine,
     // Until then, what was typed last may be on its way to where it is read.
     settled: Instant,
-    // What is to be typed would overflow a canonical line.
+    // The next input would overflow a canonical line.
     held: bool,
     // Since where in the log something is to be typed that comes after the answers, and
     // until when it waits for them.
     answers_first: Option<(u64, Instant)>,
 }
 
-/// What is done with a line that is longer than the terminal takes.
+/// The treatment of a line that is longer than the terminal accepts.
 #[derive(Clone, Copy)]
 pub(crate) enum Hold {
     WhatIsTooLong,
@@ -52,19 +50,17 @@ impl InputScheduler {
         !self.held && self.answers_first.is_none()
     }
 
-    /// When something may be typed that could not be, though nothing tells; `wants`:
-    /// there is something.
+    /// When input may be typed that could not be, although no event reports it; `wants`: there is some.
     pub(crate) fn deadline(&self, wants: bool, now: Instant) -> Deadline {
         let answers = self.answers_first.map_or(Deadline::NEVER, |(_, patience)| Deadline::at(patience));
         let look = if wants && self.held { Deadline::at(now + LOOK_AGAIN) } else { Deadline::NEVER };
         answers.min(look)
     }
 
-    /// May what is to be typed, if there is something (`wants`), be typed now, as far as
-    /// the answers go? What was asked before it is answered before it: else the answer
-    /// could come while another command runs, whose output its echo would then be.
-    /// Somebody may be slow to find it. `length` is the log's, and `are_due` tells
-    /// whether something that was asked up to a place there is not answered.
+    /// May the pending input, if there is some (`wants`), be typed now, as far as the answers go? Earlier
+    /// queries are answered before it: else the answer could come while another command runs, and its echo
+    /// would be in that command's output. An answer may take time. `length` is the log's, and `are_due`
+    /// returns whether a query before an offset is unanswered.
     pub(crate) fn may_type(
         &mut self,
         wants: bool,
@@ -78,8 +74,8 @@ impl InputScheduler {
         wants && !waits
     }
 
-    /// How many of these bytes may be typed now; none: they are held until something is
-    /// printed, or the mode is another.
+    /// How many of these bytes may be typed now; 0: they are held until something is printed, or the mode
+    /// changes.
     pub(crate) fn room_for(&mut self, bytes: &[u8], modes: &TerminalModes, hold: Hold) -> usize {
         let room = match hold {
             Hold::WhatIsTooLong => self.line.room_for(bytes, modes),
@@ -89,9 +85,9 @@ impl InputScheduler {
         room
     }
 
-    /// May a secret be typed now, where `others` tells whether something else is still to
-    /// be typed, or to be read, and `seen` whether it is asked for elsewhere? A line that was typed ahead would be taken for the secret,
-    /// and the secret for whatever is asked for next.
+    /// May a secret be typed now? `others`: there is other input still to be typed or read; `seen`: a remote
+    /// program asks for it. A line that was typed ahead would be read as the secret, and the secret as the
+    /// answer to the next question.
     pub(crate) fn takes_secret(
         &mut self,
         secret: &[u8],
@@ -110,8 +106,8 @@ impl InputScheduler {
         Ok(())
     }
 
-    /// What is held may have room: something has been printed, and who did that may have
-    /// read, too; or it is not to be typed any more.
+    /// Held input may have room: something has been printed, and the program that printed it may have read,
+    /// too; or the input is not to be typed any more.
     pub(crate) fn release(&mut self) {
         self.held = false;
     }
@@ -127,12 +123,12 @@ impl InputScheduler {
         self.line.is_begun()
     }
 
-    /// The same for sure, whatever has been erased of it.
+    /// The same for certain, whatever has been erased of it.
     pub(crate) fn surely_holds_half_line(&self) -> bool {
         self.line.holds_some()
     }
 
-    /// What was typed, and nobody has read, has been discarded.
+    /// Unread input has been discarded.
     pub(crate) fn note_discarded(&mut self) {
         self.line = CanonicalLine::default();
     }
@@ -186,7 +182,7 @@ mod tests {
         assert!(!keyboard.waits_for_room());
         let end = now + ANSWERS_TIMEOUT;
         assert_eq!(keyboard.deadline(true, now), Deadline::at(end));
-        // What is asked meanwhile does not come first, and time does not begin again.
+        // Queries asked meanwhile do not come first, and the time does not start again.
         assert!(!keyboard.may_type(true, 20, now + MILLISECOND, asked_until(10)));
         assert_eq!(keyboard.deadline(true, now), Deadline::at(end));
         assert!(!keyboard.may_type(true, 20, end - MILLISECOND, asked_until(10)));

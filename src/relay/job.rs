@@ -1,15 +1,15 @@
-//! The commands that calls of `run` have handed over: to whom each belongs, which of its shell's
-//! commands it is, and what is left of it where its call was killed.
+//! The commands that calls of `run` have delivered: the call that owns each, its number among its shell's
+//! commands, and its state if its call was killed.
 //!
-//! Pure. A command is a call's from before it is typed until its code has been told. A call that
-//! leaves before that leaves the command to whoever attaches to it.
+//! Pure. A command belongs to a call from before it is typed until its exit code has been reported. A call
+//! that leaves before that leaves the command to the next call that attaches to it.
 
 use crate::{
     relay::clients::ClientId,
     session::client::job::{Handed, Job, LeftJob},
 };
 
-/// Those that nobody has asked for are not kept for ever.
+/// The most unclaimed commands that are kept.
 const MOST: usize = 64;
 
 /// How much of a command's text is kept.
@@ -26,7 +26,7 @@ struct Entry {
     // `None`: the call has left it.
     owner: Option<ClientId>,
     stage: Stage,
-    // The command, or its start; empty where the call has not told.
+    // The command, or its start; empty if the call has not sent it.
     text: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ enum Stage {
     Lost(Lost),
 }
 
-/// Why nobody will ever know what a command came to.
+/// Why a command's result will never be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
     /// Its call was killed before all of it was typed.
@@ -59,7 +59,7 @@ impl Lost {
 }
 
 impl Jobs {
-    /// What this call says of its command, where so many bytes have been typed.
+    /// Updates this call's command, when this many bytes have been typed.
     pub(crate) fn note(&mut self, owner: ClientId, job: Job, typed: u64) {
         let at = match self.all.iter().position(|entry| entry.owner == Some(owner)) {
             Some(at) => at,
@@ -124,8 +124,8 @@ impl Jobs {
         entry.map(|entry| entry.stage = Stage::Done).is_some()
     }
 
-    /// Calls have left: `is_there` tells which are; `typed` is how many bytes have been typed by now.
-    /// Is what was typed of one of their commands to be taken back?
+    /// Calls have left: `is_there` returns false for them; `typed` is the number of bytes typed by now. Must
+    /// the typed part of one of their commands be removed?
     pub(crate) fn note_left(&mut self, is_there: impl Fn(ClientId) -> bool, typed: u64) -> bool {
         let mut is_begun = false;
         for entry in &mut self.all {
@@ -133,7 +133,7 @@ impl Jobs {
                 continue;
             }
             if entry.job.handed != Handed::Printed {
-                // What hands it over is no answer to it.
+                // The bytes that deliver it are not an answer to it.
                 entry.job.typed = typed;
             }
             if entry.stage == Stage::Unnumbered && matches!(entry.job.handed, Handed::Queued | Handed::InPart)
@@ -145,13 +145,13 @@ impl Jobs {
         is_begun
     }
 
-    /// This call has told its caller what became of its command.
+    /// This call has printed the result of its command.
     pub(crate) fn note_told(&mut self, owner: ClientId) {
         self.all.retain(|entry| entry.owner != Some(owner));
     }
 
-    /// Gives the command that was left last to this call, or why there is none any more; `None`:
-    /// there was none.
+    /// Passes the command that was left last to this call, or the reason why it is lost; `None`: there was
+    /// none.
     pub(crate) fn attach(&mut self, owner: ClientId) -> Option<Result<Job, Lost>> {
         let is_left = |entry: &Entry| entry.owner.is_none();
         let goes_on = |entry: &Entry| is_left(entry) && !matches!(entry.stage, Stage::Lost(_));
@@ -166,7 +166,7 @@ impl Jobs {
         }
     }
 
-    /// One that has been left, and goes on.
+    /// A command that has been left, and goes on.
     pub(crate) fn left(&self) -> Option<LeftJob> {
         let runs = |entry: &&Entry| entry.owner.is_none() && matches!(entry.stage, Stage::Numbered(_));
         let entry = self.all.iter().rev().find(runs)?;
@@ -225,7 +225,7 @@ mod tests {
 
     type Given = Option<Result<Handed, Lost>>;
 
-    /// What another call is given after these steps, and the completions that were a call's.
+    /// The command for another call after these steps, and the completions that belonged to a call.
     fn after(steps: &[Step]) -> (Given, Vec<u64>) {
         let (mut jobs, mut owned, mut taken_back) = (Jobs::default(), Vec::new(), false);
         let mut last = LAST;
@@ -282,7 +282,7 @@ mod tests {
         for at in 2..=steps.len() {
             let mut killed = steps.to_vec();
             killed.insert(at, Killed);
-            // Who is killed says nothing more.
+            // A killed call sends nothing more.
             let mut index = 0;
             killed.retain(|step| {
                 index += 1;
@@ -307,7 +307,7 @@ mod tests {
         let mut given = [4, 5, 6, 7]
             .map(|id| jobs.attach(ClientId::of(id)).map(|given| given.map(|job| (job.place, job.typed))));
         assert_eq!(given, [Some(Ok((2, 6))), Some(Ok((1, 7))), Some(Err(Lost::Untyped)), None]);
-        // Who was given one may be killed, too.
+        // A call that got a command may be killed, too.
         jobs.note_left(|id| id != ClientId::of(5), 8);
         given[0] = jobs.attach(ClientId::of(8)).map(|given| given.map(|job| (job.place, job.typed)));
         assert_eq!(given[0], Some(Ok((1, 8))));

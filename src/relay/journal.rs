@@ -1,8 +1,7 @@
-//! What was typed last, and where in the log that was.
+//! The last input, and its offset in the log.
 //!
-//! Whoever waits for a text in the output needs it, to tell the text from its
-//! echo. It is kept in memory only, and of a secret (a line typed with the echo
-//! off) nothing is kept at all.
+//! Calls that wait for a text in the output need it, to distinguish the text from its echo. It is kept in
+//! memory only, and a secret (a line typed with the echo off) is not kept at all.
 
 use std::collections::VecDeque;
 
@@ -24,14 +23,14 @@ const MOST: usize = 4096;
 #[derive(Default)]
 pub(crate) struct Journal {
     keys: VecDeque<Keys>,
-    // Of the bytes in `keys`.
+    // The number of bytes in `keys`.
     length: usize,
     total: u64,
     anchor: u64,
     begins: bool,
 }
 
-/// `None`: what is typed is a secret.
+/// `None`: the input is a secret.
 pub(crate) fn mode(modes: &TerminalModes, prompt: PromptState) -> Option<Mode> {
     match (modes.is_canonical(), modes.echoes()) {
         (true, false) => None,
@@ -42,7 +41,7 @@ pub(crate) fn mode(modes: &TerminalModes, prompt: PromptState) -> Option<Mode> {
 }
 
 impl Journal {
-    /// What is typed next is a new text.
+    /// The next input is a new text.
     pub(crate) fn begin(&mut self) {
         self.begins = true;
     }
@@ -79,7 +78,7 @@ impl Journal {
         self.total
     }
 
-    /// What was typed after the first `since` bytes.
+    /// The input after the first `since` bytes.
     pub(crate) fn since(&self, since: u64) -> InputHistory {
         let mut start = self.total - self.length as u64;
         let mut keys = Vec::new();

@@ -1,7 +1,7 @@
 //! Starting a relay, as `create` does: the caller's side.
 //!
-//! It is this same file under another name. `create` hands the relay the
-//! lock of the session, so that there is no moment in which nobody holds it.
+//! It is this same file under another name. `create` passes the session's lock to the relay, so that there is
+//! no moment in which no process holds it.
 
 use std::{
     ffi::OsStr,
@@ -21,7 +21,7 @@ use crate::{
     sys::{child, files::Folder, gate::Environment, socket},
 };
 
-/// Where the child of a session comes from.
+/// The process that starts the child of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpawnVia {
     /// The relay starts it, in the caller's environment.
@@ -52,16 +52,15 @@ impl SpawnVia {
 /// names: the values are in the relay's environment, and on no disk.
 pub(super) const CHANGED: &str = "environment";
 
-/// What the relay says before its `+` or `-` where there is something to tell
-/// the caller: this, a line, a newline.
+/// The prefix of a warning for the caller, which the relay sends before its `+` or `-`: this, a line, a
+/// newline.
 pub(crate) const WARNING: &str = "!";
 
-/// What `create` says when the files are made by which the command is started, and
-/// again when all are.
+/// The byte that `create` sends when the files that start the command exist, and again when all do.
 pub(super) const READY: &[u8] = b".";
 
-/// Makes the files of a session, while its relay begins, and returns when the session
-/// is there for all to see; with what the caller should be told.
+/// Makes the files of a session, while its relay begins, and returns when the session is visible; with a
+/// warning for the caller, if there is one.
 pub(crate) fn start(
     pending: &PendingSession,
     sessions: &Path,
@@ -106,11 +105,11 @@ pub(crate) fn start(
     if made.is_ok() {
         send_ready(&ours).trying(what)?;
     }
-    // What cannot be shut down is closed with the error, so the relay never waits for more.
+    // If the shutdown fails, the error closes the socket, so the relay never waits for more.
     ours.shutdown(Shutdown::Write).trying(what)?;
     let mut words = Vec::new();
     match ours.read_to_end(&mut words) {
-        // It has gone without hearing ours.
+        // It has gone without reading our bytes.
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
         other => drop(other.trying(what)?),
     }
@@ -120,7 +119,7 @@ pub(crate) fn start(
     })
 }
 
-/// Where the relay has gone, its words tell why.
+/// If the relay has gone, its message has the reason.
 fn send_ready(mut relay: &UnixStream) -> io::Result<()> {
     match relay.write_all(READY) {
         Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
@@ -146,11 +145,11 @@ pub(crate) fn refusal(call: &str, error: &io::Error) -> String {
     format!("the sandbox refuses '{call}' on Unix sockets ({error})")
 }
 
-/// What helps against that.
+/// The remedy for that.
 pub(crate) const SOCKETS_FIX: &str = "call nbs-ts outside of it, or let it use sockets (Codex: \
                                       'network_access = true' below [sandbox_workspace_write])";
 
-/// What the relay had to say: a warning, if any, or why there is no session.
+/// The relay's message: a warning, if there is one, or why there is no session.
 fn handle(words: &[u8]) -> std::result::Result<Option<String>, Option<String>> {
     let words = String::from_utf8_lossy(words);
     let (warning, word) = match words.strip_prefix(WARNING).and_then(|rest| rest.split_once('\n')) {

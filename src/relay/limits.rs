@@ -1,7 +1,7 @@
-//! When a session is to end though nobody asks for it.
+//! The limits that end a session.
 //!
-//! The clock is the monotonic one: setting the time of day changes nothing, and
-//! while the machine is suspended it stands still.
+//! The clock is the monotonic one: a change of the time of day has no effect, and while the machine is
+//! suspended it stops.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Limits {
         self.timeout.min(self.idle)
     }
 
-    /// The one that has been reached by now.
+    /// The limit that has been reached by now.
     pub(crate) fn reached(&self) -> Option<EndedBy> {
         let reached = [
             (self.owner_has_ended, EndedBy::Owner),

@@ -1,8 +1,7 @@
 //! The limit of a log (`--max-log`): its oldest bytes go, and no offset changes.
 //!
-//! They go by a hole that is punched from the front (fallocate(2)). Where the
-//! log begins now is written down before that, so that whoever reads zeros there
-//! can know that they are no output: see [`OutputLog`].
+//! They go by a hole that is punched from the front (fallocate(2)). The log's new start is written before
+//! that, so that a reader of zeros there knows that they are not output: see [`OutputLog`].
 //!
 //! [`OutputLog`]: crate::session::OutputLog
 
@@ -20,14 +19,14 @@ const STEP: u64 = 4 * 1024 * 1024;
 pub(crate) struct LogLimit {
     /// How many bytes of disk the log may take.
     most: u64,
-    /// What is freed is whole blocks.
+    /// Only whole blocks are freed.
     block: u64,
     // Invariant: a multiple of `block`; before it there is a hole, or will be.
     start: u64,
 }
 
 impl LogLimit {
-    /// Of a new log.
+    /// For a new log.
     pub(crate) fn new(most: u64, log: &File) -> io::Result<LogLimit> {
         // A larger unit would leave too little of a small log.
         let block = files::block_size(log)?.clamp(4096, 8192);
@@ -42,7 +41,7 @@ impl LogLimit {
         length: u64,
         count: u64,
     ) -> io::Result<()> {
-        // One block more may tell the file system where on the disk all the others are.
+        // One more block may hold the file system's own index of the others.
         let end = (length + count).next_multiple_of(self.block) + self.block;
         if end - self.start <= self.most {
             return Ok(());
@@ -51,7 +50,7 @@ impl LogLimit {
         self.punch(folder, log, end.saturating_sub(self.most - step))
     }
 
-    /// Gives what can be spared to a disk that is full; `false` where that is
+    /// Gives what can be spared to a disk that is full; `false` if that is
     /// nothing.
     pub(crate) fn spare(&mut self, folder: &Folder, log: &File, length: u64) -> io::Result<bool> {
         // A quarter stays, and the block that this is rounded to.
@@ -65,12 +64,12 @@ impl LogLimit {
     fn punch(&mut self, folder: &Folder, log: &File, start: u64) -> io::Result<()> {
         let start = start / self.block * self.block;
         match folder.replace(LOG_START, start.to_string().as_bytes()) {
-            // The folder has gone; who has the log open still sees the hole itself.
+            // The directory has gone; readers that have the log open still see the hole itself.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => other?,
         }
-        // So that there is room for the next, on a disk that is full by then;
-        // where there is none now, that may be otherwise.
+        // Reserves space for the next one, because the disk may be full by then; if this fails now, there may
+        // be space later.
         let _ = folder.reserve(LOG_START);
         files::punch(log, self.start, start)?;
         self.start = start;

@@ -1,8 +1,8 @@
-//! What the terminal printed means to the relay: the shell's marks, what the program has
-//! set and asked of its terminal.
+//! The state that a terminal's output has for the relay: the shell's marks, and the program's settings and
+//! queries of its terminal.
 //!
-//! Pure: bytes in, the same for any way of splitting them. Only what is in output.log is
-//! fed to it: a mark counts once whoever hears of it can read all before it.
+//! Pure: bytes in, the same for any way of splitting them. Only bytes that are in output.log are fed to it: a
+//! mark counts only when its receivers can read all before it.
 
 use std::ops::Range;
 
@@ -30,38 +30,38 @@ pub(crate) struct OutputState {
     sequences: Sequences,
     private: PrivateModes,
     kitty: KittyFlags,
-    // What the program says of itself.
+    // The program's own reports.
     said: Said,
-    // What the program has asked of its terminal, each with where the question ended
-    // in the log, and what they take. Invariant: no more than `MOST_ASKED`.
+    // The program's queries of its terminal, each with the offset of its end in the log, and their weight.
+    // Invariant: no more than `MOST_ASKED`.
     asked: Vec<(u64, Query)>,
     asked_weight: usize,
-    // What was typed last, before the prompt, does not end a line: it stands at the next prompt.
+    // The last input before the prompt does not end a line: it is at the next prompt.
     half_line: bool,
-    // The shell has dropped what was typed at its prompt, and is about to draw that again.
+    // The shell has dropped the text at its prompt, and is about to draw the prompt again.
     cleared: bool,
-    // What was typed last at the prompt is an interrupt, and the shell has not told since that it
-    // has dealt with it.
+    // The last input at the prompt is an interrupt, and the shell has not reported since that it has
+    // processed it.
     interrupted: bool,
-    // What is typed is in the middle of a bracketed paste.
+    // The input is in the middle of a bracketed paste.
     pasting: bool,
     prompt: PromptState,
     // The shell has taken what `run` hands over, and does not execute it yet.
     taken: bool,
-    // Which shell's command that is, and its number there, until somebody asks.
+    // That command's shell and its number there, until they are fetched.
     taken_as: Option<(usize, u64)>,
-    // Whether a command has begun, and has ended, until somebody asks.
+    // Whether a command has begun, and has ended, until it is fetched.
     edges: Edges,
-    // How many bytes there had been when something was told.
+    // The number of bytes at the last reportable event.
     told: u64,
     last_completion: Option<u64>,
     // The shells that report, and which of them did so last.
     levels: Vec<Numbering>,
     level: usize,
-    // Those of them that have reported for the first time, and the one that is still to.
+    // The shells that have reported for the first time, and the one that is still to.
     joined: Vec<usize>,
     awaited: Option<usize>,
-    // For the history, until somebody asks.
+    // For the history, until they are fetched.
     steps: Vec<CommandStep>,
     // The directory that was reported last, until a prompt begins.
     folder: Option<Vec<u8>>,
@@ -72,7 +72,7 @@ pub(crate) struct OutputState {
 /// The edges of commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Edges {
-    /// One has begun. What the shell has taken begins then, unless more tells of that later.
+    /// A command has begun. A taken command begins then, unless a later mark reports it.
     pub(crate) begun: bool,
     /// One has ended.
     pub(crate) ended: bool,
@@ -85,7 +85,7 @@ pub(crate) struct DoneCommand {
     pub(crate) completion: Completion,
 }
 
-/// What has become of a command of a shell.
+/// The progress of a shell's command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CommandStep {
     /// It has begun. Its prompt was drawn from `prompt` on, and its output comes behind `output`.
@@ -96,7 +96,7 @@ pub(crate) enum CommandStep {
     Ended { command: CommandOf, code: i32, end: u64 },
 }
 
-/// Whose command it is, and its number there.
+/// The shell of a command, and the command's number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommandOf {
     pub(crate) level: usize,
@@ -116,14 +116,14 @@ struct Numbering {
     edits: bool,
     // The last command whose end is among the steps.
     done: Option<u64>,
-    // Where its prompt began, where the output of its command ended, and its directory.
+    // The start of its prompt, the end of its command's output, and its directory.
     prompt: u64,
     output_end: Option<u64>,
     folder: Option<Vec<u8>>,
 }
 
 impl Numbering {
-    /// It does not say that a command begins: the line that is entered at its prompt does.
+    /// It does not report that a command begins: the line that is entered at its prompt does.
     fn is_silent(&self) -> bool {
         self.dialect == Some(Dialect::Posix)
     }
@@ -137,8 +137,7 @@ impl CommandOf {
 }
 
 impl OutputState {
-    /// Of the terminal of a shell whose marks carry this secret; an empty one: of a program
-    /// that has none.
+    /// For the terminal of a shell whose marks carry this secret; an empty one: of a program without marks.
     pub(crate) fn new(secret: &str) -> OutputState {
         OutputState {
             levels: vec![Numbering::default()],
@@ -169,12 +168,12 @@ impl OutputState {
         }
     }
 
-    /// The session's own shell is such a one.
+    /// Sets the dialect of the session's own shell.
     pub(crate) fn note_dialect(&mut self, dialect: Dialect) {
         self.levels[0].dialect = Some(dialect);
     }
 
-    /// Something is typed: does an editor read it, where that is the shell at its prompt?
+    /// Something is typed: does a line editor read it, if the shell is at its prompt?
     pub(crate) fn note_editor(&mut self, edits: bool) {
         if self.prompt.is_there() {
             self.levels[self.level].edits = edits;
@@ -186,7 +185,7 @@ impl OutputState {
         self.levels[self.level].is_silent()
     }
 
-    /// What has become of commands since this was last called, in order.
+    /// The progress of commands since the last call, in order.
     pub(crate) fn take_steps(&mut self) -> Vec<CommandStep> {
         std::mem::take(&mut self.steps)
     }
@@ -203,7 +202,7 @@ impl OutputState {
         self.told
     }
 
-    /// Where the shell is, as its marks tell.
+    /// The shell's state, according to its marks.
     pub(crate) fn prompt(&self) -> PromptState {
         self.prompt
     }
@@ -218,7 +217,7 @@ impl OutputState {
         self.kitty.now(self.private.alternate())
     }
 
-    /// What the program says of itself.
+    /// The program's own reports.
     pub(crate) fn said(&self) -> &Said {
         &self.said
     }
@@ -254,7 +253,7 @@ impl OutputState {
         std::mem::take(&mut self.joined)
     }
 
-    /// The size has changed, which the program may have asked to be told.
+    /// The size has changed, which the program may want reported.
     pub(crate) fn note_resized(&mut self) {
         if self.private.has(2048) {
             self.asked_weight += Query::SizeReport.weight();
@@ -262,24 +261,24 @@ impl OutputState {
         }
     }
 
-    /// What the program has asked of its terminal since this was last called.
+    /// The program's queries of its terminal since the last call.
     pub(crate) fn take_asked(&mut self) -> Vec<(u64, Query)> {
         self.asked_weight = 0;
         std::mem::take(&mut self.asked)
     }
 
-    /// What a shell has taken since this was last called, the last such: which shell, and its number
-    /// for that.
+    /// The last command that a shell has taken since the last call: the shell, and its number for the
+    /// command.
     pub(crate) fn take_taken(&mut self) -> Option<(usize, u64)> {
         self.taken_as.take()
     }
 
-    /// What has become of commands since this was last called.
+    /// Whether commands have begun and ended since the last call.
     pub(crate) fn take_edges(&mut self) -> Edges {
         std::mem::take(&mut self.edges)
     }
 
-    /// An answer has been typed to a program that reads lines: perhaps nobody wants it.
+    /// An answer has been typed to a program that reads lines: it may stay unread.
     pub(crate) fn note_answered_ahead(&mut self) {
         self.half_line = true;
     }
@@ -289,7 +288,7 @@ impl OutputState {
     pub(crate) fn note_typed(&mut self, bytes: &[u8], held: bool, to_shell: bool) {
         let ends_line = self.ends_line(bytes);
         if ends_line {
-            // What was typed before, and no command has begun by, was for somebody else.
+            // Earlier input, if no command has begun since, was for another program.
             let before = if self.prompt.is_there() { 0 } else { self.lines_typed };
             let count = bytes.iter().filter(|byte| matches!(byte, b'\r' | b'\n')).count();
             self.lines_typed = before.saturating_add(count);
@@ -298,7 +297,7 @@ impl OutputState {
             self.prompt = self.prompt.after_typing(ends_line);
         }
         self.interrupted &= bytes == CLEAR;
-        // Where the terminal makes no signal of it, one behind that may.
+        // If the terminal makes no signal of it, one behind that may.
         if bytes.last() == Some(&SignalKey::Interrupt.byte()) {
             self.note_interrupted();
         }
@@ -312,7 +311,7 @@ impl OutputState {
         self.half_line = held && !self.prompt.is_there();
     }
 
-    /// Do these bytes end a line? What is pasted, and told of as that, does not.
+    /// Do these bytes end a line? A bracketed paste does not.
     fn ends_line(&mut self, bytes: &[u8]) -> bool {
         let (mut rest, mut ends) = (bytes, false);
         loop {
@@ -337,7 +336,7 @@ impl OutputState {
         self.interrupted
     }
 
-    /// What was typed, and nobody has read, has been discarded.
+    /// Unread input has been discarded.
     pub(crate) fn note_discarded(&mut self) {
         (self.half_line, self.lines_typed) = (false, 0);
     }
@@ -389,8 +388,8 @@ impl OutputState {
         done
     }
 
-    /// Of a shell that does not say it, a command begins where the line ends that is entered. The
-    /// bytes are those of the log behind `begin`.
+    /// For a shell that does not report it, a command begins where the entered line ends. The bytes are those
+    /// of the log behind `begin`.
     fn look_for_line(&mut self, bytes: &[u8], begin: u64, range: Range<u64>) {
         let shell = &mut self.levels[self.level];
         // A line that was typed before the prompt only an editor shows behind it.
@@ -411,7 +410,7 @@ impl OutputState {
         });
     }
 
-    /// What a mark says of the commands of its shell.
+    /// The effect of a mark on the commands of its shell.
     fn note_step(&mut self, found: &FoundMark) {
         let shell = &mut self.levels[found.level];
         let (is_silent, dialect) = (shell.is_silent(), shell.dialect.unwrap_or(Dialect::Bash));
@@ -455,7 +454,7 @@ impl OutputState {
         }
     }
 
-    /// What is printed now is not drawn at a prompt.
+    /// The present output is not drawn at a prompt.
     fn prints_output(&self) -> bool {
         !self.taken && !self.prompt.is_there()
     }
@@ -482,7 +481,7 @@ impl OutputState {
             self.awaited = None;
             self.joined.push(level);
         }
-        // Of a prompt whose beginning has been seen: what was typed since is still to be dealt with.
+        // The end of a prompt whose beginning we have seen: input since then is still pending.
         let ends = matches!(*mark, Mark::PromptEnd { seq } if self.levels[level].last == Some(seq));
         let tells_nothing = ends || matches!(mark, Mark::Cleared { .. });
         self.prompt = match self.prompt {
@@ -500,9 +499,8 @@ impl OutputState {
         if self.prompt == PromptState::Stands && self.half_line {
             self.prompt = PromptState::Touched;
         }
-        // A prompt whose report is missing: ^C makes the kernel throw away
-        // what was printed and not yet read. A command has ended all the
-        // same, and nobody knows how.
+        // A prompt whose report is missing: ^C makes the kernel discard unread output. A command has ended
+        // nevertheless, and its exit code is unknown.
         self.edges.begun |= matches!(mark, Mark::Taken { .. } | Mark::Started { .. } | Mark::Begun { .. });
         self.edges.ended |= matches!(mark, Mark::Done { .. });
         let (seq, code) = match *mark {
@@ -555,7 +553,7 @@ fn reported_folder(text: &[u8]) -> Option<Vec<u8>> {
     Some(folder)
 }
 
-/// The exit code of a command that nobody knows the code of.
+/// The exit code of a command if it is unknown.
 pub(crate) const UNKNOWN: i32 = -1;
 
 #[cfg(test)]
@@ -566,7 +564,7 @@ mod tests {
         format!("\x1b]133;{kind};nbs=secret.{seq}\x07")
     }
 
-    /// What these stretches of output, one after the other, come to.
+    /// The result of these stretches of output, one after the other.
     fn after(output: &[&str]) -> (PromptState, Vec<(u64, i32)>) {
         let mut meaning = OutputState::new("secret");
         let done = output.iter().flat_map(|printed| meaning.feed(printed.as_bytes()));
@@ -614,7 +612,7 @@ mod tests {
         };
         assert_eq!(done(&mut meaning, prompt("secret", 0, 0)).0, [(0, 0)]);
         assert_eq!(done(&mut meaning, prompt("secret", 1, 1)), (vec![(1, 1)], (0, Some(1)), Some(1)));
-        // One that has not answered, and the one that does.
+        // A shell that has not answered, and one that does.
         meaning.await_level("never", Dialect::Bash);
         meaning.await_level("inner", Dialect::Bash);
         assert!(meaning.take_joined().is_empty());
@@ -630,11 +628,11 @@ mod tests {
         assert_eq!(done(&mut meaning, prompt("inner", 2, 6)), (vec![(4, 6)], (1, Some(2)), Some(4)));
         assert_eq!(done(&mut meaning, prompt("secret", 2, 7)), (vec![(5, 7)], (0, Some(2)), Some(5)));
         assert_eq!(done(&mut meaning, prompt("secret", 3, 8)).0, [(6, 8)]);
-        // What still knows a secret of theirs is not believed.
+        // Later marks with their secrets do not count.
         assert_eq!(done(&mut meaning, prompt("third", 9, 0)), (vec![], (0, Some(3)), Some(6)));
         assert_eq!(done(&mut meaning, prompt("inner", 9, 0) + &mark("C", 4)).0, []);
         assert_eq!(meaning.prompt(), PromptState::Left);
-        // What has no shell of its own has no first prompt to count.
+        // A session without a shell of its own has no first prompt to count.
         let mut meaning = OutputState::new("");
         meaning.await_level("inner", Dialect::Bash);
         assert_eq!(done(&mut meaning, prompt("inner", 0, 0)), (vec![], (1, Some(0)), None));
@@ -729,7 +727,7 @@ mod tests {
             meaning.feed((begins(seq) + &mark("B", seq)).as_bytes());
             assert_eq!((meaning.is_interrupted(), meaning.prompt()), (false, PromptState::Stands));
         }
-        // What is executed is interrupted itself.
+        // The executed command is interrupted itself.
         meaning.feed(mark("C", 4).as_bytes());
         meaning.note_interrupted();
         assert!(!meaning.is_interrupted());

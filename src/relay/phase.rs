@@ -9,19 +9,18 @@ use std::time::Duration;
 
 use crate::sys::{child::ExitStatus, deadline::Deadline};
 
-/// How long, after the child's end, we go on reading what others print that
-/// still have the terminal open. Long enough for the other members of a
-/// pipeline and for a process substitution to have their say, short enough that
-/// nobody notices a daemon that forgot to close its terminal.
+/// How long, after the child's end, we go on reading the output of others that still have the terminal open.
+/// Long enough for the last output of the other members of a pipeline and of a process substitution, short
+/// enough that a daemon that forgot to close its terminal is not noticed.
 const LINGER: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The child runs.
     Running,
-    /// The child has ended (`None`: nobody saw how); what it left behind may print until the deadline.
+    /// The child has ended (`None`: unknown how); its remaining processes may print until the deadline.
     Lingering(Option<ExitStatus>, Deadline),
-    /// All is said; `drained`: until nobody had the terminal open.
+    /// All output has been read; `drained`: until no process had the terminal open.
     Over { status: Option<ExitStatus>, drained: bool },
 }
 
@@ -54,7 +53,7 @@ impl Phase {
         self == Phase::Running
     }
 
-    /// Is there nothing more to read, or nobody to read it from?
+    /// Is there nothing more to read?
     pub(crate) fn terminal_is_closed(self) -> bool {
         matches!(self, Phase::Over { .. })
     }

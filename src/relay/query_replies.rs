@@ -1,12 +1,11 @@
-//! Answers to what the program asks of its terminal.
+//! Replies to the program's queries of its terminal.
 //!
-//! Each is given once, in the order of the questions, and typed as if it came from a
-//! keyboard, but is nobody's input. What only a screen can tell (where the cursor is, what a
-//! colour is) the relay does not know: it has none. A process of its own works it out from the
-//! log (`nbs-screen`), which is started by the first such question, and ends when there has been
-//! none for a while.
+//! Each is sent once, in the order of the queries, and typed as if it came from a keyboard, but does not
+//! count as input. Only a screen has some replies (the cursor's position, a colour), and the relay has none.
+//! A process of its own takes them from the log (`nbs-screen`); the first such query starts it, and it ends
+//! when there has been none for a while.
 //!
-//! A program may ask without ever reading: what is too much then is not answered.
+//! A program may send queries without ever reading: we do not answer the excess.
 
 use std::{
     collections::VecDeque,
@@ -26,22 +25,22 @@ const MOST_READY: usize = 16 * 1024;
 pub(crate) struct QueryReplies {
     // In order, each with where in the log it was asked.
     waiting: VecDeque<(u64, Query)>,
-    // What those take. Invariant: no more than `MOST_ASKED`.
+    // The weight of those. Invariant: no more than `MOST_ASKED`.
     weight: usize,
     // Invariant: no more than `MOST_READY`, and one answer.
     ready: Vec<u8>,
-    // Where `Query::Screen` is asked.
+    // The connection for `Query::Screen`.
     screen_process: Option<UnixStream>,
     // The first of those that wait has been asked there.
     is_asked: bool,
-    // What has come of the answer.
+    // The received bytes of the answer.
     received: Vec<u8>,
     // The first of those that wait has been asked in vain.
     in_vain: bool,
 }
 
 impl QueryReplies {
-    /// The connection on which an answer will be told, while it is.
+    /// The connection on which an answer will come, while one is pending.
     pub(crate) fn screen_process(&self) -> Option<&UnixStream> {
         self.screen_process.as_ref()
     }
@@ -122,8 +121,8 @@ impl QueryReplies {
         self.ready.extend_from_slice(answer);
     }
 
-    /// Hears an answer. A process that has gone is started again by the
-    /// next question, which is the same one, but not a third time.
+    /// Receives an answer. If the process has gone, the next query starts it again, which is the same one,
+    /// but not a third time.
     pub(crate) fn receive(&mut self) {
         let Some(screen) = &mut self.screen_process else { return };
         let mut buffer = [0; 4096];

@@ -1,8 +1,8 @@
-//! Writing down what the terminal prints, and what it means.
+//! Writes the terminal's output to the log, and parses it.
 //!
-//! First the bytes, then what they say: a mark of the shell's counts only once
-//! it is in output.log itself. What cannot be written (disk full, quota, limit
-//! of file size) is kept, and as nothing more is read while it is, it is little.
+//! First the bytes, then their meaning: a mark of the shell counts only once it is in output.log itself.
+//! Output that cannot be written (disk full, quota, limit of file size) is kept, and as nothing more is read
+//! meanwhile, it is little.
 
 use std::{
     fs::File,
@@ -43,7 +43,7 @@ use crate::{
 pub(crate) struct Recorder {
     folder: Folder,
     log: File,
-    // `None`: it may grow for ever.
+    // `None`: unlimited.
     log_limit: Option<LogLimit>,
     syncer: Syncer,
     // Stretches of the log, in order.
@@ -51,7 +51,7 @@ pub(crate) struct Recorder {
     // There is more in the log than a sync was asked for.
     unsynced: bool,
     completions: Later,
-    // Which of them belong to the calls that caused them, and the next that may.
+    // The completions that belong to the calls that caused them, and the next that may.
     claims: Notes,
     claimed: Option<u64>,
     jobs: Jobs,
@@ -62,9 +62,9 @@ pub(crate) struct Recorder {
     command_begun: Option<Instant>,
     lasted: Option<Duration>,
     sizes: Notes,
-    // The size that the first line is to tell, where there is no line yet.
+    // The size for the first line, if there is no line yet.
     first_size: Option<Size>,
-    // Of a session that is recorded.
+    // For a recorded session.
     times: Option<Notes>,
     begun: Instant,
     // When the last of them was.
@@ -72,11 +72,11 @@ pub(crate) struct Recorder {
     printed: Flow,
     // The end of what was run once is among the lines, or has been.
     concluded: bool,
-    // What of the lines for completion.log is still to be written.
+    // The rest of the lines for completion.log.
     lines: Vec<u8>,
-    // Of what is in the log.
+    // The meaning of the log's contents.
     meaning: OutputState,
-    // The secret of the shell that is about to report, and what it is told in.
+    // The secret of the shell that is about to report, and its dialect.
     awaited: Option<(String, Dialect)>,
     changes: u64,
     // Why something cannot be written at the moment, and when to try again.
@@ -84,7 +84,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// `size` is the terminal's at its beginning.
+    /// `size` is the terminal's initial size.
     pub(crate) fn open(
         folder: &Folder,
         settings: &Settings,
@@ -149,7 +149,7 @@ impl Recorder {
         self.syncer.failure()
     }
 
-    /// Where the shell is, as its marks tell.
+    /// The shell's state, according to its marks.
     pub(crate) fn prompt(&self) -> PromptState {
         self.meaning.prompt()
     }
@@ -164,7 +164,7 @@ impl Recorder {
         self.meaning.kitty_flags()
     }
 
-    /// What the program says of itself.
+    /// The program's own reports.
     pub(crate) fn said(&self) -> &Said {
         self.meaning.said()
     }
@@ -173,7 +173,7 @@ impl Recorder {
         self.meaning.said_mut()
     }
 
-    /// What the program has asked of its terminal since this was last called.
+    /// The program's queries of its terminal since the last call.
     pub(crate) fn take_asked(&mut self) -> Vec<(u64, Query)> {
         self.meaning.take_asked()
     }
@@ -199,13 +199,13 @@ impl Recorder {
         self.meaning.is_interrupted()
     }
 
-    /// What was typed, and nobody has read, has been discarded.
+    /// Unread input has been discarded.
     pub(crate) fn note_discarded(&mut self) {
         self.meaning.note_discarded();
         self.history.note_discarded();
     }
 
-    /// These bytes are typed by somebody, and as lines of text, if they are.
+    /// Records the source of typed bytes, and their lines, if they are lines of text.
     pub(crate) fn note_input(&mut self, source: InputSource, lines: Option<&[u8]>) {
         self.history.note_source(source);
         self.meaning.note_editor(lines.is_none());
@@ -214,7 +214,7 @@ impl Recorder {
         }
     }
 
-    /// The number of the last one that the shell has reported.
+    /// The number of the shell's last completion.
     pub(crate) fn last_completion(&self) -> Option<u64> {
         self.meaning.last_completion()
     }
@@ -283,12 +283,12 @@ impl Recorder {
         }
     }
 
-    /// Where that was so, from this place on, as far as it is remembered.
+    /// The ranges, from this offset on, in which that was so, as far as they are remembered.
     pub(crate) fn untranslated(&self, since: u64) -> Vec<Range<u64>> {
         self.untranslated.iter().filter(|range| range.end > since).cloned().collect()
     }
 
-    /// What is printed next is printed now; unless that is close to when the last was.
+    /// Records the time of the next output, unless it is close to the last.
     fn note_time(&mut self) {
         let Some(times) = &mut self.times else { return };
         let now = self.begun.elapsed();
@@ -305,10 +305,10 @@ impl Recorder {
         }
     }
 
-    /// Has the log synced, if there is more in it. For when those who wait for what was
-    /// printed have been told.
+    /// Syncs the log, if there is more in it. To be called after calls that wait for output have been
+    /// notified.
     pub(crate) fn sync(&mut self) {
-        // Where no thread can be started now, the next time may do.
+        // If no thread can be started now, the next call retries.
         self.unsynced = self.unsynced && self.syncer.request().is_err();
     }
 
@@ -352,7 +352,7 @@ impl Recorder {
             if !self.meaning.take_joined().is_empty()
                 && let Some((secret, dialect)) = self.awaited.take()
             {
-                // Where there is no room for it, who waits for it does not see it.
+                // If the disk is full, the call that waits for it does not see it.
                 let _ = SessionSpec::add_level(&self.folder, &secret, dialect);
             }
             self.note_edges();
@@ -374,7 +374,7 @@ impl Recorder {
         self.write_lines()
     }
 
-    /// Of two that are in one stretch, the command whose end is in it has begun in it, or before.
+    /// If a stretch has a start and an end, the command that ends began in it, or before.
     fn note_edges(&mut self) {
         let (edges, runs) = (self.meaning.take_edges(), self.meaning.prompt() == PromptState::Left);
         if edges.begun {
@@ -390,13 +390,13 @@ impl Recorder {
         self.lasted.or(self.command_begun.as_ref().map(Instant::elapsed))
     }
 
-    /// Which completion belongs to the call that caused it.
+    /// The completion that belongs to the call that caused it.
     pub(crate) fn claim(&mut self, seq: Option<u64>) {
         self.claimed = seq;
         let last = self.last_completion();
         if let Some(seq) = self.claimed.take_if(|seq| Some(*seq) <= last) {
             self.claims.add(format!("{seq}\n"));
-            // Where there is no room, it is written with what is printed next.
+            // If the disk is full, it is written with the next output.
             let _ = self.claims.write(&self.folder);
         }
     }
@@ -410,7 +410,7 @@ impl Recorder {
         &mut self.jobs
     }
 
-    /// What belongs to a call is known before there is anything to wait for.
+    /// Claims are written before the completions that calls wait for.
     fn write_lines(&mut self) -> io::Result<()> {
         self.claims.write(&self.folder)?;
         while !self.lines.is_empty() {
@@ -425,9 +425,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes down the end. Where there is no room, `false`: it is to be called
-    /// again at the deadline, and writes nothing twice. What is wrong otherwise,
-    /// as a folder that is gone, is told once and is the end of it.
+    /// Writes the end of the session. `false` if the disk is full: the caller must retry at the deadline, and
+    /// nothing is written twice. Any other error, such as a removed directory, is returned once and is final.
     pub(crate) fn conclude(
         &mut self,
         exit_record: ExitRecord,
@@ -443,8 +442,7 @@ impl Recorder {
         }
     }
 
-    /// What waiters look for comes last. The time of the exit code's file is what all
-    /// others tell as the end.
+    /// The files that calls wait for come last. The time of the exit code's file is the reported end.
     fn write_end(
         &mut self,
         mut exit_record: ExitRecord,
@@ -461,7 +459,7 @@ impl Recorder {
         self.folder.replace_as_of(EXIT_RECORD, exit_record.json().as_bytes(), ended)?;
         match events.record(&exit_record.handle, &self.folder) {
             Err(error) if may_pass(&error) => return Err(error),
-            // Whoever looks at the events next, or removes the session, tells it.
+            // The next reader of the events, or the removal of the session, publishes it.
             _ => {}
         }
         if let Some(code) = code.filter(|_| !interactive && !self.concluded) {
@@ -474,8 +472,8 @@ impl Recorder {
     }
 }
 
-/// How long to wait before trying again to write what could not be written.
-/// The kernel does not tell when a disk has room again.
+/// The pause before output that could not be written is written again. The kernel sends no event when a disk
+/// has space again.
 pub(super) const RETRY: Duration = Duration::from_millis(250);
 
 fn stalled(error: io::Error) -> (String, Deadline) {
@@ -494,8 +492,8 @@ impl Later {
         Ok(Later { name, file: is_there.then(|| folder.open_appending(name)).transpose()? })
     }
 
-    /// `None` where it cannot be made: the folder has gone, and with it whoever could
-    /// want to know, or somebody has put something else there.
+    /// `None` if the file cannot be made: the directory has gone, and with it every reader, or another
+    /// program has put something else there.
     fn file(&mut self, folder: &Folder) -> io::Result<Option<&mut File>> {
         if self.file.is_none() {
             self.file = match folder.open_or_make_appending(self.name) {
@@ -513,10 +511,10 @@ const MOST_UNTRANSLATED: usize = 64;
 /// Lines for a file of the session's, each about a place in the log.
 struct Notes {
     file: Later,
-    // Invariant: a line, or the rest of one, that is still to be written.
+    // Invariant: the unwritten rest of lines.
     waiting: Vec<u8>,
-    // The last that came meanwhile. Where a line cannot be written the log does not grow:
-    // so it is about the same place, and those before it do not count any more.
+    // The last line that came meanwhile. If a line cannot be written the log does not grow: so it is about
+    // the same offset, and those before it do not count any more.
     last: Option<String>,
 }
 
@@ -548,8 +546,8 @@ impl Notes {
     }
 }
 
-/// What is printed within it is recorded as if it were at once: no eye is quicker, and
-/// a recording takes a few thousand bytes a second at most.
+/// Output within this time is recorded as simultaneous: no eye is quicker, and a recording takes a few
+/// thousand bytes a second at most.
 const AT_ONCE: Duration = Duration::from_millis(10);
 
 /// A write that takes nothing would be tried for ever.
@@ -601,7 +599,7 @@ mod tests {
         assert!(!recorder.is_idle() && recorder.stalled().unwrap().contains("No space"));
         assert_eq!((recorder.output_bytes(), recorder.last_completion()), (0, None));
         recorder.log = log;
-        // A mark that counts, and cannot be told.
+        // A mark that counts, and cannot be reported.
         let completions = std::mem::replace(&mut recorder.completions, there(full()));
         retry(recorder);
         assert!(!recorder.is_idle() && recorder.stalled().is_some());
@@ -610,7 +608,7 @@ mod tests {
         let before = recorder.changes();
         retry(recorder);
         assert!(recorder.is_idle() && recorder.stalled().is_none() && recorder.changes() > before);
-        // Nor is more read while a size cannot be told, before which it would stand.
+        // Nor is more read while an earlier size cannot be written.
         let sizes = std::mem::replace(&mut recorder.sizes.file, there(full()));
         recorder.note_size(Size { cols: 100, rows: 50 });
         assert!(!recorder.is_idle());
@@ -665,7 +663,7 @@ mod tests {
     fn written_output_is_synced() {
         let mut rig = Rig::new(Settings::default());
         let recorder = &mut rig.relay.recorder;
-        // What cannot be synced tells that it was tried.
+        // A file that cannot be synced proves that it was tried.
         let (_reader, writer) = io::pipe().unwrap();
         recorder.syncer = Syncer::new(File::from(std::os::fd::OwnedFd::from(writer)));
         assert_eq!(recorder.sync_failure(), None);

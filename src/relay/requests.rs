@@ -1,7 +1,6 @@
-//! What a client asks of the session, and what comes of it.
+//! A client's requests to the session, and their responses.
 //!
-//! Typing, turns and news are not here: they take more than one answer, and
-//! `clients` keeps them.
+//! Typing, turns and news are not here: they take more than one answer, and `clients` keeps them.
 
 use std::{
     io,
@@ -31,7 +30,7 @@ use crate::{
 };
 
 impl Relay {
-    /// `None`: nothing is to be said to it.
+    /// `None`: there is no response.
     pub(super) fn respond(&mut self, id: ClientId, request: RelayRequest) -> Option<Response> {
         Some(match request {
             RelayRequest::Job(job) => {
@@ -62,8 +61,8 @@ impl Relay {
                 Response::Noted
             }
             RelayRequest::Keeper => {
-                // What it has said by now comes first: who is told a PID may
-                // rely on its being the keeper's still.
+                // Its pending messages come first: a client that gets a PID may rely on its being the
+                // keeper's still.
                 self.receive_keeper();
                 let there = self.keeper.as_ref().filter(|keeper| !keeper.has_gone());
                 Response::Keeper { pid: there.map(|keeper| keeper.pid) }
@@ -136,11 +135,11 @@ impl Relay {
         })
     }
 
-    /// What this key would do, past whatever is still to be read or typed.
+    /// The effect of this key, ahead of all pending input.
     pub(super) fn signal(&mut self, key: SignalKey) {
         let prompt = self.recorder.prompt();
         if prompt == PromptState::Touched && self.master.foreground() != Some(self.reporting()) {
-            // The line that is to be dropped is one that the shell has executed meanwhile.
+            // The shell has executed the line meanwhile that we wanted to drop.
             return;
         }
         // A line that is interrupted before anything of it is executed goes
@@ -156,31 +155,30 @@ impl Relay {
         }
         match self.recorder.level() {
             (0, _) if !is_key => foreground::signal_foreground(&self.master, self.child, &[key.signal()]),
-            // Whom it is for may be another user's, or be on another machine: they get
-            // it from the terminal, as from a keyboard. Where it is full of what nobody
-            // reads, it is asked for again.
+            // The receiver may be another user's, or on another machine: it gets the key from the terminal,
+            // as from a keyboard. If the terminal is full of unread input, the caller repeats the request.
             _ => drop(self.master.write(&[key.byte()])),
         }
     }
 
-    /// Is there something that was typed, and that nobody has read?
+    /// Is there typed input that no program has read?
     fn is_typed_ahead(&self) -> bool {
         !self.unread_is_answer && self.unread() > 0
     }
 
-    /// How many typed bytes nobody has read.
+    /// The number of typed bytes that no program has read.
     pub(super) fn unread(&self) -> u64 {
         self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0))
     }
 
     fn read_what_was_printed(&mut self) {
         if self.recorder.is_idle() && !self.phase.terminal_is_closed() {
-            // Where that fails, the loop's own read does and tells why.
+            // If that fails, the loop's own read fails too and reports why.
             let _ = self.drain();
         }
     }
 
-    /// What is to be seen of these parts at this moment.
+    /// The view of these parts at this moment.
     fn snapshot(&mut self, parts: Parts) -> Snapshot {
         if parts.has(Parts::ACTIVITY) {
             self.judge(true);
@@ -202,7 +200,7 @@ impl Relay {
         self.seen_as(parts, doing, input)
     }
 
-    /// What the session does, as it was judged last.
+    /// The session's activity, as of the last judgement.
     pub(super) fn activity(&self, parts: Parts) -> Snapshot {
         let (activity, because) = self.judge.verdict();
         let since = match because {
@@ -233,7 +231,7 @@ impl Relay {
         }
     }
 
-    /// What there is to see beside what the terminal is doing.
+    /// The view of everything besides the terminal's state.
     fn seen_as(&self, parts: Parts, doing: TerminalState, input: Input) -> Snapshot {
         let (level, seq) = self.recorder.level();
         let prompt = self.recorder.prompt();
@@ -280,13 +278,13 @@ impl Relay {
         }
     }
 
-    /// What the terminal is doing, and whether a program waits for input.
+    /// The terminal's state, and whether a program waits for input.
     fn look_at_input(&mut self, now: Instant) -> (TerminalState, Input) {
         // First this: who reads it afterwards may not be seen to wait.
         let unread = self.unread();
         let sample = foreground::sample(&self.master, self.child, self.reporting(), self.recorder.prompt());
-        // And last of all what it printed before it waited. A program that waits for an answer to what
-        // of that asks the terminal waits for nobody.
+        // Last of all the output that it printed before it waited. A program that waits for an answer to a
+        // query in it does not wait for a person.
         self.read_what_was_printed();
         self.answer_program();
         let doing = sample.doing;
@@ -295,7 +293,7 @@ impl Relay {
         (if has_input { TerminalState::Running } else { doing }, self.input.look(sample, has_input, now))
     }
 
-    /// Looks what the session does, if it is time to, or whatever the time is.
+    /// Determines the session's activity, if it is time to, or at once.
     pub(super) fn judge(&mut self, at_once: bool) {
         let now = Instant::now();
         if self.clients.wait_on_it() {
@@ -321,12 +319,12 @@ impl Relay {
         self.judge.deadline(self.clients.audience(), self.has_keys())
     }
 
-    /// Has a program switched off lines, which is no shell at its prompt?
+    /// Has a program disabled canonical mode that is not a shell at its prompt?
     fn has_keys(&self) -> bool {
         !self.recorder.prompt().is_there() && self.master.modes().is_ok_and(|modes| !modes.is_canonical())
     }
 
-    /// What the program says of itself, of its records so many bytes at most.
+    /// The program's own reports, with at most this many bytes of records.
     fn said(&self, most: usize) -> ProgramSaid {
         let said = self.recorder.said();
         let statuses = ProgramSaid::shown(said.records().by_urgency(), most);
@@ -392,7 +390,7 @@ impl Relay {
         }
     }
 
-    /// What was typed ahead of a command that was being executed belongs to one after it.
+    /// Text typed ahead of a command that was being executed belongs to a later one.
     fn awaited(&self) -> Option<u64> {
         let awaited = self.awaited?;
         let Some(last) = self.recorder.last_completion() else { return Some(awaited) };
@@ -405,8 +403,8 @@ impl Relay {
         self.is_typed_ahead() || matches!(self.recorder.prompt(), PromptState::Entered | PromptState::Left)
     }
 
-    /// Of a session that ends: the number of the completion that ends, or would have ended,
-    /// what was begun last.
+    /// For a session that ends: the number of the completion that ends, or would have ended, the last
+    /// command.
     pub(super) fn begun_last(&self) -> u64 {
         match self.recorder.last_completion() {
             Some(last) if self.interactive && !self.goes_on() => last.max(1),
@@ -419,8 +417,7 @@ impl Relay {
         foreground::doing(&self.master, self.child, self.reporting(), self.recorder.prompt())
     }
 
-    /// The group that has the foreground while the prompt of the shell that reports stands; 0
-    /// where no shell does.
+    /// The foreground process group while the shell that reports is at its prompt; 0 if no shell reports.
     pub(super) fn reporting(&self) -> i32 {
         match self.recorder.level() {
             (0, _) if !self.interactive => 0,
@@ -455,11 +452,10 @@ impl Relay {
         })
     }
 
-    /// A key that is a signal acts at once, as on a terminal whose program has
-    /// read all before it. What was typed ahead is discarded, as a terminal
-    /// does, and so is the rest of what we were typing: half a command must not
-    /// come to a shell that has its prompt back. What nobody has begun to type
-    /// is not, for it is whole.
+    /// A signal character acts at once, as on a terminal whose program has read all before it. Typed-ahead
+    /// input is discarded, as a terminal does, and so is the rest of a text that is being typed: half a
+    /// command must not come to a shell that is back at its prompt. Texts that have not been begun are kept,
+    /// because they are whole.
     fn press(&mut self, byte: u8) -> Response {
         let Ok(modes) = self.master.modes() else { return Response::Unknown };
         let Some((_, signal)) = modes.signals().into_iter().find(|(each, _)| *each == byte) else {
@@ -472,7 +468,7 @@ impl Relay {
             self.clients.cut_typist();
         }
         if let (Some(slave), Some(shown)) = (&self.slave, modes.shown(byte)) {
-            // Before the signal, so that it stands before what that causes.
+            // Before the signal, so that it comes before its effects.
             let _ = pty::print_some(slave, &shown);
         }
         if signal == SignalKey::Interrupt.signal() {
@@ -482,18 +478,18 @@ impl Relay {
         Response::Noted
     }
 
-    /// Discards what has been typed and nobody has read.
+    /// Discards typed input that no program has read.
     fn discard_typed(&mut self) {
         if let Some(slave) = &self.slave {
-            // What cannot be discarded is read after all, as if NOFLSH were set.
+            // Input that cannot be discarded is read after all, as if NOFLSH were set.
             let _ = self.master.discard_typed(slave);
             self.keyboard.note_discarded();
             self.recorder.note_discarded();
         }
     }
 
-    /// Types a secret if a hidden line is asked for at this moment, or who gives it has `seen`
-    /// that somebody asks for it elsewhere, and nothing else is to be typed before it.
+    /// Types a secret if there is a secret prompt at this moment, or the client has `seen` that a remote
+    /// program asks for one, and nothing else is to be typed before it.
     fn type_secret(&mut self, secret: &[u8], seen: bool) -> Response {
         let refused = |why: &str| Response::Refused { why: why.to_owned() };
         let Ok(modes) = self.master.modes() else { return refused("the terminal has gone") };

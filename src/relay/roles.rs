@@ -12,7 +12,7 @@ use crate::{
     sys::child,
 };
 
-/// What the process that ends a session is told after the cause, where it shall kill.
+/// The argument, after the cause, that makes the process that ends a session kill at once.
 pub(crate) const TERMINATOR_AT_ONCE: &str = "at-once";
 
 /// Starts the process that ends the session, below its relay; `at_once`: with no grace.

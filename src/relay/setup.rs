@@ -1,7 +1,6 @@
-//! The setup of a relay: all that it begins with, up to the moment at which its session is there
-//! for all to see.
+//! The setup of a relay: everything up to the moment at which its session becomes visible.
 //!
-//! What goes wrong until then, `create` is told, and nothing is left.
+//! If it fails before, `create` gets the error, and nothing is left.
 
 use std::{
     env,
@@ -51,7 +50,7 @@ pub(crate) fn run(
         .and_then(|()| child::call_ourselves(crate::session::RELAY))
         .trying("become a process of its own")?;
     let caught = begin().map_err(send_failure)?;
-    // Where they cannot be made, or who makes them has gone, there will be no session.
+    // If they cannot be made, or the process that makes them has gone, there will be no session.
     if await_files().is_err() {
         return pending.abandon().trying("remove the session that failed");
     }
@@ -62,7 +61,7 @@ pub(crate) fn run(
     let relay = Relay::new(start).map_err(send_failure)?;
     relay.publish().trying("publish the session").map_err(send_failure)?;
     if send("+").is_err() {
-        // Whoever wanted it has gone, and nobody knows its handle.
+        // The caller has gone, and the handle is known to no one.
         return relay.withdraw();
     }
     child::point_stdout_at_stderr().trying("close standard output")?;
@@ -70,7 +69,7 @@ pub(crate) fn run(
     relay.serve(caught)
 }
 
-/// What takes no file of the session.
+/// The setup that needs no file of the session.
 pub(crate) fn begin() -> Result<Caught> {
     child::adopt_orphans().trying("become a subreaper")?;
     Caught::new().trying("catch signals")
@@ -124,7 +123,7 @@ fn prepare(
     let events = Events::open(state_dir).trying("open the events")?;
     let alive = events.live().trying("hold the events open")?;
     let listener = socket::listen(&pending.folder, SOCKET).trying("listen on the session's socket")?;
-    // Not to hold on to the folder that `create` was called in.
+    // So that we do not keep the directory busy in which `create` was called.
     env::set_current_dir("/").trying("leave the caller's directory")?;
     child::raise_open_files().trying("raise the limit of open files")?;
     SessionSpec::write_running(&pending, gate.child(), slave.as_deref())
@@ -153,7 +152,7 @@ fn hold_owner(pid: u32) -> Result<PidFd> {
     let what = format!("watch the owner, process {pid}");
     let pidfd = PidFd::open(pid).trying(&what)?;
     let pidfd = pidfd.ok_or_else(|| Failure::failed(format!("cannot {what}: there is none")))?;
-    // One that nobody has collected yet is still there.
+    // A process that has not been collected yet still exists.
     if poll::wait_readable(&pidfd, Deadline::after(Duration::ZERO)).trying(&what)? {
         return Err(Failure::failed(format!("cannot {what}: it has ended")));
     }
@@ -170,7 +169,7 @@ fn confinement(
     Ok(settings.jail.confinement(private))
 }
 
-/// A child of the helper; `None` where there is no helper, and need not be.
+/// A child of the helper; `None` if there is no helper, and none is required.
 fn spawn_through_helper(
     pending: &PendingSession,
     sessions: &Path,
@@ -212,7 +211,7 @@ fn spawn_through_helper(
             "cannot start the session through the helper: helper not running: {why}"
         ))),
         Err(HelperError::NotRunning(why)) => {
-            // Where `create` has gone, the `+` that follows finds out.
+            // If `create` has gone, the `+` that follows fails.
             let _ = send(&format!(
                 "{WARNING}helper not running: {why}; the session has this call's environment\n"
             ));
@@ -228,7 +227,7 @@ fn send(word: &str) -> io::Result<()> {
 }
 
 fn send_failure(failure: Failure) -> Failure {
-    // Where `create` has gone there is nobody left to tell.
+    // If `create` has gone, no one reads the message.
     let _ = send(&format!("-{failure}"));
     Failure::Quiet
 }
@@ -249,8 +248,8 @@ fn changed_environment(folder: &Folder) -> io::Result<Environment> {
     Ok(names.map(|name| (name.clone(), env::var_os(name))).collect())
 }
 
-/// Refuses what cannot be started. The helper has a PATH of its own; this is about ours,
-/// which is the child's.
+/// Rejects a program that cannot be started. The helper has a PATH of its own; this checks ours, which is the
+/// child's.
 fn check_program(start: &ShellStart) -> Result<()> {
     let Some(program) = start.words.first() else { return Ok(()) };
     if program.as_bytes().contains(&b'/') || child::on_path(program).is_some() {

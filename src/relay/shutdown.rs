@@ -1,11 +1,11 @@
-//! Who ends the session, and why, where it does not end by itself.
+//! The processes that end the session, and the cause, if it does not end by itself.
 //!
-//! That is somebody from outside (`kill`) or, once a limit has been reached, a process
-//! that the relay starts below itself, the terminator. Both tell the relay that they have
-//! begun, and want it to stay until they are done: it is the parent of whoever is left
-//! of the session, and proves, by being there, that nobody has got out of sight.
+//! They are a process from outside (`kill`) or, once a limit has been reached, a process that the relay
+//! starts below itself, the terminator. Both tell the relay that they have begun, and want it to stay until
+//! they are done: it is the parent of all remaining processes of the session, and its presence proves that
+//! none has escaped.
 //!
-//! Nothing here asks the system for anything: what has happened is told, and when.
+//! Nothing here asks the system for anything: events and times are passed in.
 
 use std::time::{Duration, Instant};
 
@@ -15,17 +15,17 @@ use crate::{
     sys::{child::ExitStatus, deadline::Deadline},
 };
 
-/// When to try again to end a session whose end went wrong. What keeps it from
-/// going well may stay, and to look for a session's processes is some work.
+/// The pause before a failed end of a session is tried again. The reason may persist, and finding a session's
+/// processes is some work.
 const END_AGAIN: Duration = Duration::from_secs(10);
 
 pub(crate) struct Shutdown {
     // The limit that has been reached, and ends the session.
     reached: Option<EndedBy>,
     terminator: Terminator,
-    // Somebody ends it for another cause than that limit.
+    // Another process ends it for another cause than that limit.
     killed: bool,
-    // Who is ending it, and wants us to stay until it says otherwise.
+    // The clients that are ending it, and want us to stay until they are done.
     clients: Vec<ClientId>,
 }
 
@@ -45,7 +45,7 @@ impl Shutdown {
         Shutdown { reached: None, terminator: Terminator::Due(now), killed: false, clients: Vec::new() }
     }
 
-    /// May a limit end it? Whoever has begun to has come first.
+    /// May a limit end it? A process that has begun to end it has priority.
     pub(crate) fn may_reach_limit(&self, command_runs: bool) -> bool {
         command_runs && self.reached.is_none() && !self.killed
     }
@@ -55,7 +55,7 @@ impl Shutdown {
         self.reached = Some(limit);
     }
 
-    /// When a terminator is to be started; `None`: as things are, never.
+    /// When to start a terminator; `None`: never in this state.
     pub(crate) fn start(&self, command_runs: bool) -> Option<Deadline> {
         match self.terminator {
             _ if self.reached.is_none() || self.is_begun() => None,
@@ -65,9 +65,8 @@ impl Shutdown {
         }
     }
 
-    /// The cause that a terminator which is started now is told, and whether it shall kill
-    /// at once: where there has been one that was killed, or no room for one, the grace
-    /// is over, and who kills it when it is told to end has had its say.
+    /// The cause for a terminator that is started now, and whether it must kill at once: if an earlier one
+    /// was killed, or could not be started, the grace is over, and SIGTERM handlers have had their chance.
     pub(crate) fn order(&self) -> Option<(EndedBy, bool)> {
         Some((self.reached?, matches!(self.terminator, Terminator::Missing(_))))
     }
@@ -81,9 +80,8 @@ impl Shutdown {
         matches!(self.terminator, Terminator::Runs(terminator) if terminator == pid)
     }
 
-    /// The terminator has ended. One that was killed is followed by another. If it was not,
-    /// and the command has not ended, it did not find the session: then at least the
-    /// command is to be killed, which this tells.
+    /// The terminator has ended. If it was killed, another follows. If not, and the command has not ended, it
+    /// did not find the session: then at least the command must be killed; returns whether it must.
     pub(crate) fn note_terminator_ended(
         &mut self,
         status: ExitStatus,
@@ -108,7 +106,7 @@ impl Shutdown {
         }
     }
 
-    /// It has: nobody is left.
+    /// The client is done: no process is left.
     pub(crate) fn note_done(&mut self, client: ClientId) {
         self.clients.retain(|other| *other != client);
         if let Terminator::Missing(moment) = self.terminator {
@@ -126,14 +124,14 @@ impl Shutdown {
         }
     }
 
-    /// Is the relay to stay, whatever else has ended?
+    /// Must the relay stay, whatever else has ended?
     pub(crate) fn must_stay(&self, command_runs: bool) -> bool {
         matches!(self.terminator, Terminator::Runs(_))
             || self.start(command_runs).is_some()
             || self.is_begun()
     }
 
-    /// Is somebody at it who has told us so?
+    /// Has a client reported that it is ending the session?
     fn is_begun(&self) -> bool {
         !self.clients.is_empty()
     }
@@ -148,7 +146,7 @@ impl Shutdown {
         self.killed || self.reached.is_some()
     }
 
-    /// What has ended the session, whose command ended like this (`None`: nobody saw how).
+    /// The cause of the session's end, if its command ended with this status (`None`: unknown).
     pub(crate) fn cause(&self, status: Option<ExitStatus>) -> EndedBy {
         match (self.reached, status) {
             (Some(limit), _) => limit,
@@ -167,7 +165,7 @@ mod tests {
     const CODE: ExitStatus = ExitStatus::Code(1);
     const SIGNAL: ExitStatus = ExitStatus::Signal(9);
 
-    /// What may happen to a session.
+    /// An event of a session.
     #[derive(Clone, Copy, Debug)]
     enum Happens {
         Limit,
@@ -182,8 +180,8 @@ mod tests {
     /// When a terminator is to be started, and whether it shall kill at once.
     type Start = Option<(Duration, bool)>;
 
-    /// What there is to do when all this has happened: the relay's part in words, and
-    /// whether the command is to be killed.
+    /// The remaining actions after these events: the relay's part in words, and whether the command must be
+    /// killed.
     fn left_to_do(happens: &[Happens]) -> ((Start, String, EndedBy), bool) {
         let now = Instant::now();
         let (mut ending, mut runs, mut kills) = (Shutdown::new(now), true, false);
@@ -234,28 +232,28 @@ mod tests {
             (&[Limit, runs, terminator], None, "stays", Timeout),
             (&[Limit, runs, terminator, CommandEnds, AllLeaveBut(0)], None, "stays", Timeout),
             (&[Limit, runs, CommandEnds, EnderEnds(CODE)], None, "", Timeout),
-            // Its terminator was killed, or there was no room for it: it may have left somebody.
+            // Its terminator was killed, or could not be started: processes may be left.
             (&[Limit, none], second, "stays", Timeout),
             (&[Limit, none, CommandEnds], second, "stays", Timeout),
             (&[Limit, runs, EnderEnds(SIGNAL)], second, "stays", Timeout),
             (&[Limit, runs, EnderEnds(SIGNAL), CommandEnds], second, "stays", Timeout),
             (&[Limit, runs, EnderEnds(SIGNAL), runs], None, "stays", Timeout),
-            // It has told us before; once it has hung up, nobody is at it.
+            // It has reported to us before; once it has hung up, no client is ending the session.
             (&[Limit, runs, terminator, EnderEnds(SIGNAL)], None, "stays", Timeout),
             (&[Limit, runs, terminator, EnderEnds(SIGNAL), AllLeaveBut(0)], second, "stays", Timeout),
             // It has not found the session.
             (&[Limit, runs, EnderEnds(CODE)], another_look, "stays", Timeout),
-            // By somebody: no limit comes first any more.
+            // A client ends it: no limit comes first any more.
             (&[kill], None, "stays, killed", Kill),
             (&[kill, CommandEnds], None, "stays, killed", Kill),
             (&[kill, CommandEnds, Done(1)], None, "killed", Kill),
             (&[kill, other, CommandEnds, Done(1)], None, "stays, killed", Kill),
-            // Who left before it had ended has not ended it; who was done has.
+            // A client that left before the end has not ended it; one that was done has.
             (&[kill, AllLeaveBut(0)], None, "limits count", Itself),
             (&[kill, other, AllLeaveBut(2)], None, "stays, killed", Kill),
             (&[kill, CommandEnds, AllLeaveBut(0)], None, "killed", Kill),
             (&[kill, Done(1), AllLeaveBut(0)], None, "killed", Kill),
-            // By somebody, after a limit: that was first, and nobody need be started.
+            // A client ends it after a limit: that was first, and no terminator need be started.
             (&[Limit, kill], None, "stays, killed", Timeout),
             (&[Limit, none, kill, CommandEnds], None, "stays, killed", Timeout),
             (&[Limit, none, kill, CommandEnds, Done(1)], None, "killed", Timeout),

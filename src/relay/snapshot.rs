@@ -1,11 +1,11 @@
 //! The one verdict on whether a program waits for input.
 //!
-//! Who polls the keyboard while it works is seen to wait for it, too, whenever somebody
-//! looks. But it uses the CPU, or prints, or wakes up by a timer to do so. The kernel tells a relay
-//! of none of these but the second. So the relay looks when somebody asks, or follows, and what it
-//! saw is kept for the next look: what holds between two looks is how long a program has waited.
+//! A program that polls the keyboard while it works seems to wait for it, too, at every look. But it uses the
+//! CPU, or prints, or wakes up by a timer to do so. The kernel sends the relay an event only for the second.
+//! So the relay looks on request, and for followers, and keeps each observation for the next look: a state
+//! that holds between two looks shows how long a program has waited.
 //!
-//! Pure: what was seen is told, and so is the time.
+//! Pure: observations are passed in, and so is the time.
 
 use std::time::{Duration, Instant};
 
@@ -18,29 +18,29 @@ use crate::{
     sys::processes::Timeout,
 };
 
-/// What was typed comes to who reads it, and is echoed, a moment after the write. Where nothing has
-/// been printed since, not even its echo, less is known: the wait begins so much later.
+/// Input reaches its reader, and is echoed, a moment after the write. If nothing has been printed since, not
+/// even its echo, less is known: the wait begins this much later.
 const UNECHOED: Duration = Duration::from_millis(70);
 
-/// Who sleeps no longer than this in its read is taken to poll: it must be seen to have slept
-/// through twice, and done nothing else, for the least of times in which that can be told also
-/// where it hardly gets the CPU. A longer sleep is for a person who does not answer.
+/// A program that sleeps no longer than this in its read counts as polling: we must see it sleep through
+/// twice, and do nothing else, for at least the time in which we can see that even if it hardly gets the CPU.
+/// A longer sleep is a timeout for a person who does not answer.
 const LONGEST_POLL: Duration = Duration::from_secs(2);
 const LEAST_OF_POLL: Duration = Duration::from_millis(200);
 
-/// Who prints by itself while it reads, at intervals no longer than this, works, until it has been
+/// A program that prints by itself while it reads, at intervals no longer than this, works, until it has been
 /// silent for two of them. Shorter ones are within one piece of output.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(5);
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Nobody waits on the strength of one look.
+/// One look is not enough for a wait.
 const LEAST: Duration = Duration::from_millis(1);
 
-/// What is seen of the foreground at one moment.
+/// The observations of the foreground programs at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) doing: TerminalState,
-    /// A reader waits as much for somebody behind a socket or another terminal.
+    /// A reader may also wait for data from a socket or another terminal.
     pub(crate) is_remote: bool,
     /// The threads that sleep until the terminal can be read, by their TIDs.
     pub(crate) readers: Vec<u32>,
@@ -55,7 +55,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Of a terminal whose readers have not been looked at.
+    /// For a terminal whose readers have not been looked at.
     pub(crate) fn of(doing: TerminalState) -> Sample {
         Sample {
             doing,
@@ -85,9 +85,9 @@ impl Sample {
         self.doing == TerminalState::Prompt || self.timeout == Timeout::Never && is_alone
     }
 
-    /// Has nobody done anything since another one, that long before? They may have had a
-    /// hundredth of the time, and a moment: a Java, a Node and a Go have threads that look
-    /// after things now and then, and Python's own line editor wakes up ten times a second.
+    /// Have these processes done nothing since another sample, that long before? They may have used a
+    /// hundredth of the time, and a moment: Java, Node and Go have threads that look after things now and
+    /// then, and Python's own line editor wakes up ten times a second.
     fn is_at_rest_since(&self, before: &Sample, time: Duration) -> bool {
         const MOMENT: Duration = Duration::from_millis(2);
         let most = (time / 100 + MOMENT).as_nanos();
@@ -97,7 +97,7 @@ impl Sample {
     }
 }
 
-/// What is remembered from one look to the next.
+/// The state kept from one look to the next.
 pub(crate) struct InputClock {
     // The first sample of those since which nothing has been done.
     first: Option<(Instant, Sample)>,
@@ -173,14 +173,14 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// Of one program with another thread, that reads.
+    /// A program with another thread, which reads.
     fn sample(doing: TerminalState, timeout: Timeout, cpu_time: u32) -> Sample {
         let cpu_time = u64::from(cpu_time) * 1_000_000;
         let (readers, processes) = (vec![5], Set::from_iter([5]));
         Sample { readers, threads: 2, timeout, processes, cpu_time, ..Sample::of(doing) }
     }
 
-    /// What happens, and the milliseconds at which it does.
+    /// An event, and its time in milliseconds.
     enum Event {
         Printed(u32),
         Typed(u32),
@@ -279,10 +279,10 @@ mod tests {
         };
         assert_eq!(held(TerminalState::Raw, Timeout::Never, &clock(2_900)), (800, false));
         assert_eq!(held(TerminalState::Raw, Timeout::Never, &clock(4_200)), (2_100, true));
-        // What it prints when something was typed is an answer.
+        // Output after input is an answer.
         let answer = [Look(900, 0), Typed(950), Printed(1_000), Look(1_010, 0), Look(1_050, 0)];
         assert_eq!(held(TerminalState::Raw, Timeout::Never, &answer), (40, true));
-        // What it has printed before it read is none of a timer's.
+        // Output before it read is not a timer's.
         let question = [Look(0, 0), Printed(900), Printed(1_500), Look(1_510, 0), Look(1_550, 0)];
         assert_eq!(held(TerminalState::Running, Timeout::Never, &question), (0, false));
     }

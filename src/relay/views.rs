@@ -1,7 +1,7 @@
-//! The windows in which people see the session.
+//! The windows that show the session.
 //!
-//! The terminal has the size of the one that came, or was resized, last; and when all
-//! have gone, the size that it had before, or was given meanwhile.
+//! The terminal has the size of the window that came, or was resized, last; and when all have gone, the size
+//! that it had before, or was set to meanwhile.
 
 use crate::{relay::clients::ClientId, sys::pty::Size};
 
@@ -24,7 +24,7 @@ impl Views {
         self.all.push((id, size));
     }
 
-    /// Somebody gives the terminal a size that is to stay.
+    /// Sets the terminal's permanent size.
     pub(crate) fn note_resized(&mut self, size: Size) {
         self.before = self.before.map(|_| size);
     }
