@@ -1,9 +1,9 @@
 //! A server of the model context protocol on standard input and output.
 //!
-//! A tool is a command of `nbs-ts`, and its call a process of our own file that executes that
-//! command: so calls run side by side, one is cancelled by a signal, and none can take the server
-//! down. [`message`], [`frames`], [`tools`], [`tasks`] and [`answer`] are pure; [`server`] is the one loop,
-//! and [`call`] the process behind a call.
+//! A tool is a command of `nbs-ts`, and its call a process of our own file that executes that command: so
+//! calls run concurrently, a signal cancels one, and none can crash the server. [`message`], [`frames`],
+//! [`tools`], [`tasks`] and [`answer`] are pure; [`server`] is the one loop, and [`call`] the process behind
+//! a call.
 
 mod answer;
 mod call;

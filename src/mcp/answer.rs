@@ -1,12 +1,10 @@
-//! What a call came to, as the result of a tool: a text for the model, or the objects that `--json`
-//! prints.
+//! The result of a call, as the result of a tool: a text for the model, or the objects that `--json` prints.
 //!
-//! It is one of the two, never both: of clients that got both, some showed the model both, and some
-//! only the structure, escaped. The text is for everybody; structure is for a client that says that
-//! it reads that.
+//! It is one of the two, never both: of clients that got both, some showed the model both, and some only the
+//! structure, escaped. Text is the default; structure is for a client that declares that it reads it.
 //!
-//! A result is never larger than a model can bear, unless it was asked to be: a tool without a bound
-//! of its own is cut at [`MOST`] bytes. What is left out is named at the end, in the words of the tools.
+//! A result is never larger than a model can bear, unless the model asks for that: the output of a tool
+//! without a limit is cut at [`MOST`] bytes. A note at the end names the omitted part, in terms of the tools.
 
 use serde_json::{Map, Value};
 
@@ -19,26 +17,26 @@ use crate::{
 /// How many bytes a result has, that was not asked to have more.
 pub(crate) const MOST: usize = 10_000;
 
-/// How much `read` is told to read of what was left out: within [`MOST`], with the line behind it.
+/// How much of the omitted part one `read` should read: within [`MOST`], with the line behind it.
 const PART: &str = "8000";
 
 /// The same of what a call says of itself, which a model reads to its end.
 const MOST_SAID: usize = 4_000;
 
-/// What stands around the objects of several sessions.
+/// The size of the array around the objects of several sessions.
 const FRAME: usize = 100;
 
 type Fields = Map<String, Value>;
 
-/// What a client reads of a result.
+/// The part of a result that a client reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerForm {
     Text,
-    /// What `--json` prints, where there is such a thing, and else text.
+    /// The objects of `--json`, if the tool has them, and else text.
     Structure,
 }
 
-/// The result of a tool whose call has ended; `picture` is the type of the one that it printed.
+/// The result of a tool whose call has ended; `picture` is the type of the picture that it printed.
 pub(crate) fn result(tool: ToolName, form: AnswerForm, picture: Option<&str>, ended: &Ended) -> Object {
     let said = said(&ended.stderr);
     if ended.too_much {
@@ -109,8 +107,8 @@ pub(crate) fn result(tool: ToolName, form: AnswerForm, picture: Option<&str>, en
     }
 }
 
-/// What a `run` has printed when its command asked for a line, and the question, which may be a form's; a
-/// secret is none, for it would go through the client.
+/// The output of a `run` until its command asked for a line, and the question, for a form. Not for a secret,
+/// which would pass through the client.
 pub(crate) fn asked_for(ended: &Ended) -> Option<(String, String)> {
     let [(_, fields)] = &printed(&ended.stdout)?[..] else { return None };
     let text = |name: &str| text_of(fields, name);
@@ -146,8 +144,8 @@ fn with_message(fields: &Fields, message: Option<String>) -> String {
     Value::Object(fields).to_string()
 }
 
-/// Puts a mark in the place of the line that tells how the command line would read what was left out, and
-/// gives what tells that to a client of ours.
+/// Replaces the line that says how the command line would read the omitted part by a mark, and returns the
+/// text that says how a client does.
 fn name_left_out(fields: &mut Fields) -> Option<String> {
     let count = fields.get("left_out").and_then(Value::as_u64)?;
     let output = text_of(fields, "output");
@@ -179,19 +177,19 @@ fn has_a_bound(tool: ToolName) -> bool {
     matches!(tool, ToolName::Run | ToolName::Read)
 }
 
-/// The objects that a call printed, each as it stands and read; `None` if it is something else.
+/// The objects that a call printed, each unchanged and parsed; `None` if the output is something else.
 fn printed(stdout: &[u8]) -> Option<Vec<(String, Fields)>> {
     let lines = std::str::from_utf8(stdout).ok()?.lines();
     lines.map(|line| Some((line.to_owned(), message::read_object(line)?))).collect()
 }
 
-/// `run` hands on the exit code of its command, which is nobody's error; nor is a question.
+/// `run` passes on the exit code of its command, which is not an error of the tool; nor is a question.
 fn is_of_the_command(tool: ToolName, printed: &[(String, Fields)]) -> bool {
     let result = printed.last().map(|(_, fields)| text_of(fields, "result"));
     tool == ToolName::Run && result.is_some_and(|result| matches!(result, "done" | "input"))
 }
 
-/// What was said on standard error.
+/// The contents of standard error.
 #[derive(Default)]
 struct Said {
     message: Option<String>,
@@ -218,8 +216,8 @@ fn said(stderr: &[u8]) -> Said {
     }
 }
 
-/// A message about calls of `nbs-ts`, told of tools: `'nbs-ts run --resume H'` is the tool `run` with
-/// resume=true. What the user is to type stays as it is.
+/// A message about calls of `nbs-ts`, in terms of tools: `'nbs-ts run --resume H'` is the tool `run` with
+/// resume=true. A call that the user must type stays as it is.
 fn in_words_of_tools(message: &str) -> String {
     let mut parts = message.split("'nbs-ts ");
     let mut told = parts.next().unwrap_or_default().to_owned();
@@ -230,7 +228,7 @@ fn in_words_of_tools(message: &str) -> String {
     told
 }
 
-/// What such a call is among the tools; `None`: nothing.
+/// The tool for such a call; `None`: there is none.
 fn tool_of(call: &str) -> Option<String> {
     let mut words = call.split_whitespace();
     let (verb, words): (&str, Vec<&str>) = (words.next()?, words.collect());
@@ -262,8 +260,8 @@ fn tool_of(call: &str) -> Option<String> {
     })
 }
 
-/// The beginning and the end of a message that is too long: what could not be done stands there, and
-/// why, mostly behind what the call was given.
+/// The beginning and the end of a message that is too long: they have the failed action and the reason, which
+/// mostly follows the call's arguments.
 fn shortened(message: &str) -> String {
     if message.len() <= MOST_SAID {
         return message.to_owned();
@@ -274,8 +272,8 @@ fn shortened(message: &str) -> String {
     format!("{}[… {} bytes left out …]{}", &message[..start], end - start, &message[end..])
 }
 
-/// What a model reads of an object: what the command prints without `--json`, and what it needs
-/// to go on.
+/// The text of an object for a model: the command's output without `--json`, and what the model needs to go
+/// on.
 fn told(tool: ToolName, fields: &Fields) -> String {
     let text = |name: &str| text_of(fields, name);
     let number = |name: &str| fields.get(name).and_then(Value::as_i64);
@@ -340,8 +338,8 @@ fn ended_line(text: &str) -> String {
     format!("{text}{newline}")
 }
 
-/// The end of a text that is too long: of a screen with what has scrolled off it, that is where
-/// the screen is. And what tells how to see the rest.
+/// The end of a text that is too long: for a screen with its scrollback, the screen is at the end. And the
+/// text that says how to see the rest.
 fn cut(tool: ToolName, text: String) -> (String, Option<String>) {
     if text.len() <= MOST {
         return (text, None);
@@ -488,7 +486,7 @@ mod tests {
         let object = object_of(ToolName::Read, 0, &printed, "");
         assert_eq!(object["output"], "first\n… 900 bytes left out …\nlast\n");
         assert!(object["message"].as_str().unwrap().contains("offset 40 and limit 8000"));
-        // One that the program itself printed is nothing of ours.
+        // A similar line that the program itself printed is not ours.
         for other in ["[nbs: 900 bytes left out; nbs-ts read x]\n", &gap.replace("900 ", "901 ")] {
             assert!(text(&of(ToolName::Read, 0, &line(other), "")).starts_with(other));
         }

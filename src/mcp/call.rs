@@ -17,14 +17,14 @@ use crate::{
     },
 };
 
-/// More is kept of no answer. A command's own bound is far below it, unless told otherwise.
+/// The most output kept of a call. A command's own limit is far below it by default.
 const MOST: usize = 32 << 20;
 
 /// The same of what it says of itself: mostly that is one line, in which there may be what it was
 /// given, as an argument of 128 KiB (execve(2)), each byte of which JSON makes six of.
 const MOST_SAID: usize = 1 << 20;
 
-/// What it came to.
+/// The result of a call.
 #[derive(Default)]
 pub(crate) struct Ended {
     /// As shells number it: 128 and the signal, where one ended it.
@@ -95,7 +95,7 @@ impl ToolCall {
         self.stdout.is_none() && self.stderr.is_none()
     }
 
-    /// Tells it to end. Where it has ended by now, that is as good.
+    /// Signals it. If it has ended by now, there is nothing to do.
     pub(crate) fn signal(&self, signal: i32) {
         // It is our child, and not collected: so the number is its own.
         if let Ok(Some(process)) = PidFd::open(self.process.id()) {
@@ -119,7 +119,7 @@ fn read(pipe: &mut Option<impl Read>, onto: &mut Vec<u8>) {
     match outbox::read(reader, &mut buffer) {
         Ok(None) => {}
         Ok(Some(count)) if count > 0 => onto.extend_from_slice(&buffer[..count]),
-        // An error is as good as its end: what it came to, its exit code tells.
+        // An error is as good as the end of the output: the exit code shows the result.
         _ => *pipe = None,
     }
 }

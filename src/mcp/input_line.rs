@@ -1,9 +1,8 @@
-//! What comes on standard input, taken apart into messages: one a line.
+//! Splits standard input into messages: one a line.
 //!
-//! A line that is too long is never kept whole: what is behind it is read as if it had not been
-//! there.
+//! A line that is too long is never kept whole: the lines behind it are read as if it had not been there.
 
-/// The longest message that is read. What a model types is a thousand times shorter.
+/// The longest message that is read. A model's messages are a thousand times shorter.
 pub(crate) const LONGEST: usize = 16 << 20;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -17,7 +16,7 @@ pub(crate) enum InputLine {
 pub(crate) struct Frames {
     line: Vec<u8>,
     longest: usize,
-    // The rest of a line that is too long is being passed over.
+    // The rest of a line that is too long is being skipped.
     passing: bool,
 }
 

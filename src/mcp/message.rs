@@ -1,11 +1,10 @@
-//! What a client says, read; and what is said to it, written (JSON-RPC 2.0, as the model context
-//! protocol narrows it).
+//! Reads a client's messages, and writes ours (JSON-RPC 2.0, as the model context protocol narrows it).
 
 use serde_json::{Map, Value};
 
 use crate::json::{self, Object};
 
-/// The version that needs no handshake: each request tells all that it takes to answer it.
+/// The version without a handshake: each request has everything needed to answer it.
 pub(crate) const STATELESS: &str = "2026-07-28";
 
 /// Those before it, which begin with `initialize`; the newest first.
@@ -28,7 +27,7 @@ pub(crate) const UNSUPPORTED_VERSION: i64 = -32_022;
 pub(crate) struct Id(String);
 
 impl Id {
-    /// None but a string or a whole number is one.
+    /// Only a string or a whole number is one.
     pub(crate) fn of(value: &Value) -> Option<Id> {
         match value {
             Value::String(text) => Some(Id(json::quoted(text))),
@@ -70,7 +69,7 @@ pub(crate) enum Message {
 /// Why something is not answered as was meant.
 #[derive(Debug)]
 pub(crate) struct RpcError {
-    /// Whose answer it is, where that could be read.
+    /// The id of the request that failed, if it could be read.
     pub(crate) id: Option<Id>,
     pub(crate) code: i64,
     pub(crate) why: String,
@@ -83,7 +82,7 @@ impl RpcError {
         RpcError { id: id.cloned(), code, why: why.into(), data: None }
     }
 
-    /// The answer that tells of it, without the line's end.
+    /// The response that reports it, without the line's end.
     pub(crate) fn answer(&self) -> String {
         let error = Object::new().number("code", self.code).text("message", &self.why);
         let error = match &self.data {
@@ -91,7 +90,7 @@ impl RpcError {
             None => error,
         };
         let answer = Object::new().text("jsonrpc", "2.0");
-        // One that nobody knows is left out: the protocol has no null there.
+        // An unknown id is left out: the protocol has no null there.
         let answer = match &self.id {
             Some(id) => answer.json("id", id.json()),
             None => answer,
@@ -112,7 +111,7 @@ pub(crate) fn read(frame: &[u8]) -> Message {
     }
 }
 
-/// Reads an object; `None` where it is something else.
+/// Reads an object; `None` if it is something else.
 pub(crate) fn read_object(text: &str) -> Option<Map<String, Value>> {
     match serde_json::from_slice(text.as_bytes()) {
         Ok(Value::Object(fields)) => Some(fields),
@@ -155,7 +154,7 @@ pub(crate) fn response(id: &Id, result: Object) -> String {
     Object::new().text("jsonrpc", "2.0").json("id", id.json()).object_or_null("result", Some(result)).value()
 }
 
-/// What is no answer, without the line's end.
+/// A notification, without the line's end.
 pub(crate) fn notification(method: &str, params: Object) -> String {
     let notification = Object::new().text("jsonrpc", "2.0").text("method", method);
     notification.object_or_null("params", Some(params)).value()

@@ -1,8 +1,7 @@
 //! The loop of the server.
 //!
-//! Each turn asks what there is to wait for: a message, room for an answer, a call that prints or
-//! has ended, or the time to tell of its progress. Nothing is ever waited for anywhere else, so no
-//! call holds up another, and none a cancellation.
+//! Each turn waits for all events together: a message, room for a response, a call that prints or has ended,
+//! or the time of a progress report. There is no other wait, so no call holds up another, nor a cancellation.
 
 use std::{
     collections::VecDeque,
@@ -38,8 +37,8 @@ use crate::{
     },
 };
 
-/// How often a call tells that it is still at it, if the client wants to know: some give up on
-/// one that has said nothing for a minute, or less.
+/// How often a call reports that it still runs, if the client asks for that: some clients give up on a call
+/// without a report for a minute, or less.
 const PROGRESS: Duration = Duration::from_secs(5);
 
 /// A call that takes so long becomes a task, where the client has those.
@@ -48,14 +47,13 @@ const LONG: Duration = Duration::from_secs(3);
 /// Each call is a process, with three descriptors of ours.
 const CALLS_AT_ONCE: usize = 64;
 
-/// Nothing is ever told of, so one is as good as many.
+/// They never carry a notification, so one is as good as many.
 const SUBSCRIPTIONS: usize = 64;
 
-/// Where so much waits for the client to read it, it is read no further itself.
+/// If this much output is unread by the client, we do not read its input.
 const UNREAD: usize = 1 << 20;
 
-/// How long a client may keep what it was told of the tools, which only another version of this
-/// file changes: an hour.
+/// How long a client may cache the list of tools, which only another version of this file changes: an hour.
 const FRESH_MS: i64 = 3_600_000;
 
 /// How long the calls under way may take when the client has gone: most of them, some ms. Less than
@@ -99,15 +97,15 @@ struct Server<'a> {
     farewell: [Deadline; 2],
     calls: Vec<Pending>,
     tasks: Vec<Task>,
-    /// Requests to be told of changes, of which there are none.
+    /// Requests for notifications of changes, of which there are none.
     subscriptions: Vec<(Id, Reply)>,
     batches: Vec<Batch>,
     batches_ever: u64,
-    /// What the client has not read yet, line by line.
+    /// The output that the client has not read yet, line by line.
     unsent: VecDeque<u8>,
 }
 
-/// How a request is answered: on a line of its own, or within the batch of that number.
+/// The way a request is answered: on a line of its own, or within the batch of that number.
 type Reply = Option<u64>;
 
 /// Invariant: `awaited` requests of it are still to be answered.
@@ -129,11 +127,11 @@ struct Pending {
     /// When it becomes a task, and as which one it is answered for, if it is one.
     long: Deadline,
     task: Option<String>,
-    /// Nobody wants to know any more what it comes to.
+    /// The client does not want the result any more.
     cancelled: bool,
 }
 
-/// What there is to know of a request to answer it.
+/// The parts of a request that are needed to answer it.
 #[derive(Clone)]
 struct Asked {
     id: Id,
@@ -156,7 +154,7 @@ struct Progress {
 enum Event {
     Input,
     Output,
-    /// Of the call of that index.
+    /// For the call with that index.
     CallInput(usize),
     CallOutput(usize),
     CallError(usize),
@@ -247,8 +245,8 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// The client has gone, or says no more. What waits for something does not do so for long any
-    /// more; but what it waits for goes on. The rest comes to its end, unless something holds it up.
+    /// The client has gone, or sends no more. Waiting calls end soon, but the commands they wait for go on.
+    /// The other calls run to their ends, unless they take too long.
     fn bid_farewell(&mut self) {
         self.farewell = [WAITING, FAREWELL].map(Deadline::after);
         for (id, reply) in std::mem::take(&mut self.subscriptions) {
@@ -276,7 +274,7 @@ impl Server<'_> {
         };
         self.unsent.drain(..count);
         if self.unsent.is_empty() {
-            // What one large answer took is not kept for ever.
+            // The memory of one large response is not kept for ever.
             self.unsent.shrink_to(PIPE_ROOM);
         }
         Ok(())
@@ -381,7 +379,7 @@ impl Server<'_> {
                 let meta = Object::new().json("io.modelcontextprotocol/subscriptionId", id.json());
                 let params = Object::new()
                     .object_or_null("_meta", Some(meta))
-                    // Of what may be asked for, nothing ever changes here.
+                    // Nothing that a client may subscribe to ever changes here.
                     .object_or_null("notifications", Some(Object::new()));
                 self.send(&message::notification("notifications/subscriptions/acknowledged", params));
                 self.subscriptions.push((asked.id, reply));
@@ -513,7 +511,7 @@ impl Server<'_> {
         }
     }
 
-    /// Answers a request by a new task. Without random bytes for its id there is none.
+    /// Answers a request by a new task, if there are random bytes for its id.
     fn begin_task(&mut self, request: &Asked, words: Vec<OsString>, state: TaskState) -> Option<String> {
         let id = random::hex::<16>().ok()?;
         let mut task = Task::new(id.clone(), words);
@@ -623,7 +621,7 @@ impl Server<'_> {
         }
     }
 
-    /// Tells what has become of the calls that are over.
+    /// Answers the calls that are over.
     fn answer_calls(&mut self) {
         while let Some(index) = self.calls.iter().position(|pending| pending.call.is_over()) {
             let mut pending = self.calls.swap_remove(index);
@@ -703,7 +701,7 @@ impl Server<'_> {
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// Is it of the version without a handshake? It tells so itself.
+/// Is it of the version without a handshake? It says so itself.
 fn is_stateless(request: &RpcRequest) -> std::result::Result<bool, RpcError> {
     let refuse = |code, why: String| RpcError::new(Some(&request.id), code, why);
     let meta = match request.params.get("_meta") {
@@ -728,8 +726,8 @@ fn is_stateless(request: &RpcRequest) -> std::result::Result<bool, RpcError> {
     }
 }
 
-/// What a client declares that reads the structure of results, and not their text: there is no
-/// capability of the protocol's own for it.
+/// The declaration of a client that reads the structure of results, and not their text: the protocol has no
+/// capability for it.
 const STRUCTURE: &str = "nbs/structured-content";
 
 /// Does its client say that it reads structure? Of a version with a handshake, only `initialize` does.
@@ -768,12 +766,12 @@ fn ourselves() -> Object {
     Object::new().text("name", "nbs").text("version", env!("CARGO_PKG_VERSION"))
 }
 
-/// What a client may keep, and for how long: it is the same for everybody.
+/// A result that a client may cache, and for how long: it is the same for all clients.
 fn kept(result: Object) -> Object {
     result.number("ttlMs", FRESH_MS).text("cacheScope", "public")
 }
 
-/// What every result of the version without a handshake has, beside its own metadata.
+/// Adds the fields of every result of the version without a handshake to its own metadata.
 fn complete(result: Object, meta: Object) -> Object {
     with_meta(result.text("resultType", "complete"), meta)
 }

@@ -1,8 +1,9 @@
-//! Calls that take long, as tasks that a client asks for from time to time: the extension
-//! `io.modelcontextprotocol/tasks` of version 2026-07-28 (SEP-2663).
+//! Long calls, as tasks that a client polls: the extension `io.modelcontextprotocol/tasks` of version
+//! 2026-07-28 (SEP-2663).
 //!
-//! What a task comes to is kept for an hour. One whose command waits for input asks the client for it, if
-//! that has forms for its user; what is typed there is sent to the session, and the command goes on.
+//! A task's result is kept for an hour. If its command waits for input, the task asks the client for it,
+//! provided that the client has forms for its user; the answer is sent to the session, and the command goes
+//! on.
 
 use std::{
     ffi::OsString,
@@ -31,7 +32,7 @@ pub(crate) enum TaskState {
         question: String,
         result: String,
     },
-    /// What it came to, as JSON.
+    /// The result, as JSON.
     Completed(String),
     Cancelled,
 }
@@ -79,7 +80,7 @@ impl Task {
         format!("question-{}", self.questions)
     }
 
-    /// What a client is told of it.
+    /// The task as a client sees it.
     pub(crate) fn object(&self) -> Object {
         let status = match self.state {
             TaskState::Working => "working",
@@ -104,8 +105,8 @@ impl Task {
         }
     }
 
-    /// What a client answers to the question that is open: a text, or `None` where its user has declined;
-    /// nothing, where it answers another.
+    /// A client's answer to the open question: a text, or `None` if its user has declined; nothing, if it
+    /// answers another question.
     pub(crate) fn answer(&self, responses: &Map<String, Value>) -> Option<Option<String>> {
         let TaskState::Asks { .. } = self.state else { return None };
         let response = responses.get(&self.key())?;
@@ -114,7 +115,7 @@ impl Task {
         Some(text.filter(|_| is_accepted).map(str::to_owned))
     }
 
-    /// The words of the call that types an answer, and of the one that goes on with the command.
+    /// The arguments of the call that types an answer, and of the one that resumes the command.
     pub(crate) fn answering(&self) -> (Vec<OsString>, Vec<OsString>) {
         let session = self.words.last().cloned().unwrap_or_default();
         let types = ["send", "--json", "--no-secret", "--stdin", "--"].map(OsString::from);

@@ -1,8 +1,7 @@
-//! The tools: what they are called, what they take, and the call of `nbs-ts` that each one is.
+//! The tools: their names, their arguments, and the call of `nbs-ts` that each one is.
 //!
-//! All that a client is told of them comes from the headers that `--help` prints. So an argument
-//! is an option's name with `_` for `-`, or what the usage calls an operand; what it takes is what
-//! the option takes.
+//! Their descriptions for clients come from the headers that `--help` prints. So an argument is an option's
+//! name with `_` for `-`, or an operand of the usage line; its type is the option's.
 
 use std::ffi::OsString;
 
@@ -20,15 +19,15 @@ struct Row {
     /// The second one is for calls with `keys`, also where they have a `text`, and the third for those
     /// with an `answer`.
     commands: &'static [&'static str],
-    /// What of their options is no argument.
+    /// The options that are not arguments.
     without: &'static [&'static str],
     /// How the paragraphs of their help begin that are of no use to a tool.
     untold: &'static [&'static str],
-    /// What is always there.
+    /// The options that are always set.
     always: &'static [&'static str],
-    /// What holds where nothing is said.
+    /// The defaults of arguments.
     defaults: &'static [(&'static str, Preset)],
-    /// What clients are told of what it does, as JSON.
+    /// The hints about the tool's effects for clients, as JSON.
     hints: &'static str,
 }
 
@@ -57,12 +56,11 @@ impl ToolName {
     }
 }
 
-/// So that what is left of it, and the lines that tell of the rest, are within
+/// So that the shortened output, and the lines that say how to read the rest, are within
 /// [`super::answer::MOST`].
 const MAX: &str = "9K";
 
-/// Less than the minute after which many clients give up on a call, and tell nothing of what it
-/// has seen.
+/// Less than the minute after which many clients give up on a call, and then do not report any of its output.
 const PATIENCE: &str = "50";
 
 const READS_ONLY: &str = "{\"readOnlyHint\":true,\"openWorldHint\":false}";
@@ -70,7 +68,7 @@ const ADDS: &str = "{\"readOnlyHint\":false,\"destructiveHint\":false,\"openWorl
 const DOES_ANYTHING: &str = "{\"readOnlyHint\":false,\"destructiveHint\":true,\"openWorldHint\":true}";
 const ENDS: &str = "{\"readOnlyHint\":false,\"destructiveHint\":true,\"openWorldHint\":false}";
 
-/// What most rows have.
+/// The usual values of a row.
 const PLAIN: Row = Row {
     name: ToolName::List,
     commands: &[],
@@ -111,7 +109,7 @@ const ROWS: [Row; 8] = [
         defaults: &[("timeout", Preset::Value(PATIENCE))],
         ..PLAIN
     },
-    // A picture excludes objects. Clients show models none but PNG.
+    // A picture excludes objects. Clients show models only PNG.
     Row { name: ToolName::Screen, commands: &["screen"], without: &["svg"], always: &[], ..PLAIN },
     Row {
         name: ToolName::Read,
@@ -119,13 +117,13 @@ const ROWS: [Row; 8] = [
         defaults: &[("strip", Preset::On), ("max", Preset::Value(MAX))],
         ..PLAIN
     },
-    // What never ends has no answer.
+    // A call that never ends has no answer.
     Row { name: ToolName::List, commands: &["list"], without: &["follow"], ..PLAIN },
     Row { name: ToolName::Kill, commands: &["kill"], hints: ENDS, ..PLAIN },
 ];
 
-/// Options that no tool has: how an answer is printed, and what comes by another way than
-/// arguments. Which machine a call is for, MACHINE tells in all of them.
+/// Options that no tool has: the format of an answer, and input that is passed in another way than by
+/// arguments. In all tools, MACHINE selects the machine of a call.
 const NEVER: [&str; 7] = ["json", "stdin", "secret-fd", "secret-stdin", "prompt", "no-secret", "on"];
 
 /// A call of `nbs-ts`.
@@ -173,7 +171,7 @@ enum Place<'a> {
     Operand,
     /// On standard input, where a text may be of any length.
     Input,
-    /// Before each session, or behind `--on` where none is named.
+    /// Before each session, or behind `--on` if none is named.
     Machine,
 }
 
@@ -201,8 +199,7 @@ impl<'a> Tools<'a> {
         self.tools.iter().map(Tool::object)
     }
 
-    /// The call that this is, or what is wrong with its arguments; `None` if there is no such
-    /// tool.
+    /// The invocation for this call, or the fault in its arguments; `None` if there is no such tool.
     pub(crate) fn invocation(
         &self,
         name: &str,
@@ -212,7 +209,7 @@ impl<'a> Tools<'a> {
     }
 }
 
-/// What a command takes, but for what a tool of it does not.
+/// A command's arguments, except those that its tool omits.
 fn arguments_of<'a>(row: &Row, page: &Page<'a>, syntax: &Syntax) -> Vec<Argument<'a>> {
     let reads_input = syntax.options.iter().any(|option| option.name == "stdin");
     let operands = syntax.operands().into_iter().map(|(operand, is_optional)| {
@@ -283,7 +280,7 @@ const ANSWER: &str = "instead of a text: the answer to what the program asks: th
     yes or no, or a text; `list` with waiting shows the question";
 const COMMAND: &str = "the command line, of any length; for a shell, it may have several lines";
 
-/// A text about options, told of arguments: `--idle-timeout` is `idle_timeout`.
+/// A text about options in terms of arguments: `--idle-timeout` is `idle_timeout`.
 fn in_words_of_arguments(text: &str, names: &[String]) -> String {
     let mut parts = text.split("--");
     let mut told = parts.next().unwrap_or_default().to_owned();
@@ -457,7 +454,7 @@ impl Argument<'_> {
         }
     }
 
-    /// A word for each time that it stands on the command line.
+    /// A word for each occurrence on the command line.
     fn words(&self, value: Option<&Value>) -> Result<Vec<String>, String> {
         let Some(value) = value else {
             return Ok(match self.default {
