@@ -1,14 +1,12 @@
-//! The helper: the daemon in whose environment the children of sessions live.
+//! The helper: the daemon in whose environment the children of sessions run.
 //!
-//! One loop over poll(2), built anew each time from what there is to do; it
-//! sleeps while nothing happens. Each client is a [`Conversation`] with a small
-//! buffer and a deadline, so one that says nothing, dribbles or sends rubbish
-//! delays nobody and costs little.
+//! It is one loop over poll(2), whose set is rebuilt each time; it sleeps while nothing happens. Each client
+//! is a [`Conversation`] with a small buffer and a deadline, so a client that sends nothing, sends slowly or
+//! sends invalid data delays no other and costs little.
 //!
-//! The helper itself serves the base protocol only. Who asks by the extended
-//! one gets a keeper, a process of its own ([`keeper`]), to which the connection
-//! is handed: so sessions do not end with the helper, and the true exit status
-//! arrives without it. What keepers have to log comes through one pipe that all
+//! The helper itself serves the base protocol only. A client of the extended protocol gets a keeper, a
+//! process of its own ([`keeper`]), to which the connection is passed: so sessions do not end with the
+//! helper, and the true exit status arrives without it. The keepers' log lines come through one pipe that all
 //! of them share: a line of up to PIPE_BUF bytes arrives whole (pipe(7)).
 
 mod keeper;
@@ -64,16 +62,16 @@ const MOST: usize = 256;
 /// that it sees the end of the connection and not an error (unix(7)).
 const THROWN_AWAY: usize = 1024 * 1024;
 
-/// What this file says of itself when it is asked for its version.
+/// The version that this file reports.
 pub(crate) const OUR_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NBS_COMMIT"), ")");
 
-/// What a helper begins with.
+/// The initial state of a helper.
 pub(crate) struct HelperStart {
     pub(crate) listener: UnixListener,
-    /// The state folder, if the socket in it is ours to remove.
+    /// The state directory, if the socket in it is ours to remove.
     pub(crate) made_socket_in: Option<Folder>,
     pub(crate) sessions: PathBuf,
-    /// The umask of whoever started us, for the children.
+    /// Our caller's umask, for the children.
     pub(crate) umask: u32,
     /// How the children's environment differs from ours.
     pub(crate) environment: Environment,
@@ -114,7 +112,7 @@ struct Helper {
     reports: PipeReader,
     // For keepers to come; and so the pipe has no end.
     reporter: PipeWriter,
-    // What has come of the next report.
+    // The received part of the next report.
     report: Vec<u8>,
     log: HelperLog,
 }
@@ -238,7 +236,7 @@ impl Helper {
         }
     }
 
-    /// The base protocol: a command on a terminal of its own, a child of ours.
+    /// The base protocol: a command on its own terminal, as our child.
     fn start_command(&mut self, conversation: &Conversation, command: Vec<u8>) -> io::Result<()> {
         let shown = text::escaped(&command);
         let mut words = vec!["bash".into(), "--login".into(), "-c".into()];
@@ -314,8 +312,8 @@ impl Helper {
         }
     }
 
-    /// Those whose time is over. What they have said by now is heard before they are
-    /// dismissed: we may be the ones who are late.
+    /// The conversations whose deadlines have passed. Their pending input is read before they are closed: we
+    /// may be the ones who are late.
     fn late(&self) -> Vec<u64> {
         let conversations = self.conversations.iter();
         conversations.filter(|(_, each)| each.deadline.has_passed()).map(|(id, _)| *id).collect()
@@ -337,7 +335,7 @@ impl Helper {
     fn stop(mut self) {
         self.receive_reports();
         if let Some(folder) = &self.start.made_socket_in {
-            // Where somebody has removed it already there is nothing to do.
+            // If it has been removed already, there is nothing to do.
             let _ = folder.remove_file(HELPER_SOCKET.as_ref());
         }
         self.log.append("nbs-ts-helper stopped");
@@ -345,7 +343,7 @@ impl Helper {
     }
 }
 
-/// How a log tells of a process's end.
+/// The log's text about a process's end.
 fn death(pid: u32, status: ExitStatus) -> String {
     match status {
         ExitStatus::Code(code) => format!("child exited: pid {pid} exit_code={code}"),
@@ -364,16 +362,16 @@ struct Conversation {
 }
 
 enum ConversationState {
-    /// What has come of the request: at most one byte more than it may have.
+    /// The received part of the request: at most one byte more than it may have.
     Hearing(Vec<u8>),
     /// Refused; so much of what still comes is thrown away.
     Refused { left: usize },
 }
 
-/// What has come of listening to a client.
+/// The result of reading from a client.
 enum RequestProgress {
     More,
-    /// Nobody is there any more, or nothing more is to be heard.
+    /// The client has gone, or nothing more is to be read.
     Over,
     Command(Vec<u8>),
     Request(Header),
@@ -405,9 +403,9 @@ impl Conversation {
         self.state = ConversationState::Refused { left: THROWN_AWAY };
     }
 
-    /// Tells what we are. It always fits: nothing has been sent before.
+    /// Sends our version. It always fits: nothing has been sent before.
     fn send_version(&mut self) {
-        // Where the client has gone there is nobody to tell.
+        // If the client has gone, no one needs it.
         let _ =
             self.stream.write_all(format!("{}{OUR_VERSION}", char::from(protocol::VERSION_IS)).as_bytes());
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
@@ -442,8 +440,8 @@ impl Conversation {
     }
 }
 
-/// How much more of a request is to be read: of an extended one the header and
-/// not a byte more, for the rest is the keeper's to read.
+/// How many more bytes of a request to read: of an extended one the header and not a byte more, for the
+/// keeper reads the rest.
 fn wanted(inbox: &[u8]) -> usize {
     match inbox.first() {
         None | Some(0) => HEADER - inbox.len(),
@@ -451,7 +449,7 @@ fn wanted(inbox: &[u8]) -> usize {
     }
 }
 
-/// What the bytes of a request mean, so far or (`ended`) for good.
+/// The meaning of a request's bytes, so far or (`ended`) for good.
 fn judge(inbox: &[u8], ended: bool) -> RequestProgress {
     if inbox.first() == Some(&0) {
         return match inbox.try_into().map(Header::decode) {

@@ -1,7 +1,7 @@
-//! Linux in our own words.
+//! A Linux interface for the other modules.
 //!
-//! Nothing outside this room names rustix, signal-hook or landlock. The rooms return
-//! [`std::io::Result`], print nothing, and have not heard of sessions.
+//! Nothing outside this module uses rustix, signal-hook or landlock. Its functions return
+//! [`std::io::Result`], print nothing, and know nothing of sessions.
 
 pub(crate) mod cgroup;
 pub(crate) mod child;

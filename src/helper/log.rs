@@ -1,8 +1,7 @@
 //! The helper's log: lines on standard output, each with its time.
 //!
-//! A reader that dawdles (a pager, a stopped journal) must not hold the helper
-//! up, and one that has gone must not end it: so a line is written when there
-//! is room for it, and waits here until then.
+//! A slow reader (a pager, a stopped journal) must not block the helper, and a reader that has gone must not
+//! end it: so a line is written when there is room for it, and waits here until then.
 
 use std::{
     io::{self, Write},

@@ -106,7 +106,7 @@ pub(crate) struct SpawnOrder {
     pub(crate) command: Vec<u8>,
     /// Additions, and (`None`) removals.
     pub(crate) environment: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Which variables of the helper it does not get.
+    /// The helper's variables that it does not get.
     pub(crate) hidden: Vec<Vec<u8>>,
     /// The words of its limits.
     pub(crate) limits: Vec<Vec<u8>>,
@@ -382,8 +382,8 @@ mod tests {
             for _ in 0..50 {
                 let at = random.usize(..wire.len());
                 wire[at] = random.u8(..);
-                // Whatever it is now: an answer, and no panic; and what is
-                // understood is understood in full.
+                // Whatever the bytes are now, decoding returns and does not panic; and an accepted order is
+                // decoded in full.
                 if let Some(taken) = SpawnOrder::decode(&wire[..random.usize(..=wire.len())]) {
                     assert_eq!(SpawnOrder::decode(&taken.encode()), Some(taken), "seed {seed}");
                 }

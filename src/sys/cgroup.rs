@@ -1,9 +1,9 @@
 //! A cgroup (version 2) of a session's own, by which the kernel limits all its processes together
 //! (cgroups(7)).
 //!
-//! A cgroup with processes in it cannot limit others below it, so a session's is made beside ours, or
-//! else below. Whoever makes it needs to be allowed to write there: root, the user's systemd and what
-//! it started, a container whose cgroups are writable.
+//! A cgroup with processes in it cannot limit others below it, so a session's is made beside ours, or else
+//! below. Its maker needs permission to write there: root, the user's systemd and its descendants, a
+//! container whose cgroups are writable.
 
 use std::{
     ffi::OsString,
@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What all processes of a session may use together.
+/// The limits of all processes of a session together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceLimits {
     /// Bytes.
@@ -36,7 +36,7 @@ impl ResourceLimits {
         self.set().next().is_none()
     }
 
-    /// Sets the one of that name; `false` if there is none.
+    /// Sets the limit of that name; `false` if there is none.
     pub(crate) fn note(&mut self, name: &[u8], value: u64) -> bool {
         let place = match name {
             b"memory" => &mut self.memory,
@@ -126,7 +126,7 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// The one that a process is in, if it is a session's.
+    /// The cgroup that a process is in, if it is a session's.
     pub(crate) fn of(pid: u32) -> Option<Cgroup> {
         let (mount, root) = mount().ok()?;
         let path = mount.join(path_in(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?, &root)?);
@@ -146,7 +146,7 @@ impl Cgroup {
         Some(taken / 1_000)
     }
 
-    /// The number in a file of it; `None` if this kernel has no such file, or the controller is off.
+    /// The number in one of its files; `None` if this kernel has no such file, or the controller is off.
     pub(crate) fn number(&self, file: &str) -> Option<i64> {
         fs::read_to_string(self.0.join(file)).ok()?.trim_end().parse().ok()
     }
@@ -204,7 +204,7 @@ fn ours() -> io::Result<(PathBuf, PathBuf)> {
     Ok((mount.join(path), mount))
 }
 
-/// Where the cgroups are, and which one is at their root.
+/// The mount point of the cgroups, and the cgroup at its root.
 fn mount() -> io::Result<(PathBuf, String)> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let found = mounts.lines().find_map(|line| {

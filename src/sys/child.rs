@@ -129,8 +129,8 @@ pub(crate) fn change_environment(command: &mut Command, changes: &[(OsString, Op
     }
 }
 
-/// Lets orphans among our descendants become our children, so that none gets
-/// out of sight by a double fork (prctl(2), PR_SET_CHILD_SUBREAPER).
+/// Lets orphans among our descendants become our children, so that none escapes by a double fork (prctl(2),
+/// PR_SET_CHILD_SUBREAPER).
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }

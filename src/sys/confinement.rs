@@ -56,7 +56,7 @@ const TAGGED_LIMITS: [(Resource, &str); 2] =
 /// More than any limit that a person would set, and less than unlimited.
 const TAG: u64 = 1 << 48;
 
-/// What a process may use of the network.
+/// A process's rights to use the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Network {
     #[default]
@@ -67,22 +67,22 @@ pub(crate) enum Network {
 
 /// The restrictions of a session's processes. All paths are absolute and without links.
 ///
-/// What lies in the state directory is never within reach, except for the directory of the session
-/// itself, which its shell reads the commands of `run` from.
+/// The state directory is never within reach, except for the directory of the session itself, from which its
+/// shell reads the commands of `run`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Confinement {
     /// For temporary files, in the session's directory; it need not be there before this is enforced.
     pub(crate) private: PathBuf,
-    /// Where it may write, besides; `None` for all that is not in the state directory.
+    /// The paths it may write besides; `None` for all outside the state directory.
     pub(crate) writes: Option<Vec<PathBuf>>,
-    /// What it may read and execute, besides the system and what it may write; `None` for all that is
-    /// not in the state directory.
+    /// The paths it may read and execute, besides the system and those it may write; `None` for all outside
+    /// the state directory.
     pub(crate) reads: Option<Vec<PathBuf>>,
     pub(crate) network: Network,
 }
 
 impl Confinement {
-    /// It as words for another process: a letter, and what it stands for.
+    /// It as words for another process: a letter, and its value.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let word = |letter: &str, path: &Path| {
             let mut word = OsString::from(letter);
@@ -172,8 +172,8 @@ impl Confinement {
         self.filter().map_or(Ok(()), |filter| seccomp::install(&filter))
     }
 
-    /// The filter of system calls, if it takes one. Who is only kept from writing may still do what
-    /// leads to no writing.
+    /// The filter of system calls, if one is needed. A process that only may not write keeps the calls that
+    /// lead to no writing.
     fn filter(&self) -> Option<Filter> {
         let network = match &self.network {
             Network::All => Sockets::All,
@@ -251,14 +251,14 @@ impl Confinement {
         let mut rules = Vec::new();
         let devices = Path::new("/dev");
         for above in state.ancestors().skip(1).chain([devices]) {
-            // One that we cannot list we cannot grant, either.
+            // A directory that we cannot list we cannot grant, either.
             for entry in std::fs::read_dir(above).into_iter().flatten().flatten() {
                 let path = entry.path();
                 let is_device = above == devices;
                 if state.starts_with(&path) || path == devices || (is_device && is_kept(&entry)) {
                     continue;
                 }
-                // What the kernel shows as files changes the machine, not the user's files.
+                // The kernel's files change the machine, not the user's files.
                 let is_kernel_s = path == Path::new("/proc") || path == Path::new("/sys");
                 let rights = if is_kernel_s { rights & self.to_read() } else { rights };
                 rules.extend(beneath(&path, rights));
@@ -354,7 +354,7 @@ fn drop_capabilities() -> io::Result<()> {
     Ok(set_capabilities(None, sets)?)
 }
 
-/// Can this kernel confine anybody?
+/// Can this kernel confine a process?
 pub(crate) fn is_possible() -> bool {
     least().is_ok()
 }
@@ -391,7 +391,7 @@ fn tags(number: u32) -> [u64; 2] {
 /// The meaning of the two limits of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
-    /// That it has none.
+    /// It has no tag.
     Absent,
     Number(u32),
     /// It had a tag that was changed, or a user set these limits.

@@ -1,4 +1,4 @@
-//! What a copy of a file has besides its name: type, mode, time, holes.
+//! The attributes of a file that a copy keeps: type, mode, time, holes.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -58,7 +58,7 @@ impl Attributes {
     }
 }
 
-/// What has that name; of a link what it leads to, if it is followed.
+/// The attributes of the file of that name; `follows`: of a link's target.
 pub(crate) fn look(folder: &Folder, name: &OsStr, follows: bool) -> io::Result<(Kind, Attributes)> {
     let flags = if follows { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
     Ok(Attributes::of(&fs::statat(folder, name, flags)?))
@@ -89,7 +89,7 @@ pub(crate) fn make_link(folder: &Folder, target: &OsStr, name: &str) -> io::Resu
     Ok(fs::symlinkat(target, folder, name)?)
 }
 
-/// Where the next data of a file begins and ends; `None`: only a hole follows.
+/// The start and end of a file's next data; `None`: only a hole follows.
 pub(crate) fn next_data(file: &File, from: u64) -> io::Result<Option<(u64, u64)>> {
     match fs::seek(file, SeekFrom::Data(from)) {
         Ok(start) => Ok(Some((start, fs::seek(file, SeekFrom::Hole(start))?))),

@@ -1,8 +1,8 @@
-//! Open files handed over a Unix socket (unix(7), SCM_RIGHTS).
+//! Open files passed over a Unix socket (unix(7), SCM_RIGHTS).
 //!
-//! What arrives is close-on-exec from birth. A message that lost descriptors on
-//! its way (we are at our limit of open files, or there were more than we take)
-//! is an error, and those that did arrive are closed.
+//! Received descriptors are close-on-exec from the start. A message that lost descriptors on its way (we are
+//! at our limit of open files, or there were more than we accept) is an error, and those that did arrive are
+//! closed.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},

@@ -30,7 +30,7 @@ const PRIVATE_FOLDER: Mode = Mode::from_raw_mode(0o700);
 /// The umask that we were called with, once ours is another one.
 static CALLERS_UMASK: AtomicU32 = AtomicU32::new(0o077);
 
-/// Sets our umask to 077 and gives the one that we were called with.
+/// Sets our umask to 077 and returns the one that we were called with.
 pub(crate) fn set_private_umask() -> u32 {
     let callers = set_umask(0o077);
     CALLERS_UMASK.store(callers, Ordering::Relaxed);
@@ -45,7 +45,7 @@ pub(crate) fn with_callers_umask<T>(work: impl FnOnce() -> T) -> T {
     came
 }
 
-/// Gives the one that was set before.
+/// Returns the previous umask.
 pub(crate) fn set_umask(umask: u32) -> u32 {
     rustix::process::umask(Mode::from_raw_mode(umask)).as_raw_mode()
 }
@@ -96,8 +96,8 @@ impl Folder {
         Ok(Folder(open_folder(fs::CWD, path, OFlags::empty())?))
     }
 
-    /// The same, but `None` where the path itself is a link that another user than us,
-    /// or root, has laid. No look before the open would do: it may be laid meanwhile.
+    /// The same, but `None` if the path itself is a link made by another user than us or root. A check before
+    /// the open is not enough: the link may be made meanwhile.
     pub(crate) fn open_if_not_strangers_link(path: &Path) -> io::Result<Option<Folder>> {
         if let Ok(folder) = open_folder(fs::CWD, path, OFlags::NOFOLLOW) {
             return Ok(Some(Folder(folder)));
@@ -153,7 +153,7 @@ impl Folder {
 
     fn regular(&self, name: &str, flags: OFlags) -> io::Result<File> {
         let file = match fs::openat(self, name, flags | NO_SURPRISE, PRIVATE_FILE) {
-            // Of the last component, with O_NOFOLLOW (open(2)).
+            // The last component is a link, with O_NOFOLLOW (open(2)).
             Err(Errno::LOOP) => return Err(io::Error::other(format!("'{name}' is a symbolic link"))),
             file => file?,
         };
@@ -198,16 +198,15 @@ impl Folder {
         Ok(fs::renameat(self, &*beside, self, name)?)
     }
 
-    /// The same as [`Folder::replace`], but never waits for the disk, as ext4 does where a
-    /// file is renamed over another: the two change places.
+    /// The same as [`Folder::replace`], but never waits for the disk, as ext4 does if a file is renamed over
+    /// another: the two are exchanged.
     pub(crate) fn exchange(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let beside = self.write_beside(name, content)?;
         self.change_places(&beside, name)
     }
 
-    /// The same as [`Folder::exchange`], but the file that was there before is written over the
-    /// next time, so who has it open then may see it change: for files whose readers have read
-    /// them by then.
+    /// The same as [`Folder::exchange`], but the next call overwrites the previous file, so a process that
+    /// has it open then may see it change: for files whose readers have read them by then.
     pub(crate) fn exchange_over(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let beside = beside(name);
         let write = |file: File| {
@@ -243,8 +242,8 @@ impl Folder {
         }
     }
 
-    /// The same as [`Folder::replace`], as if it had been written at that time. Gives
-    /// what the file system has made of that, whose clock may be coarser.
+    /// The same as [`Folder::replace`], but sets the time of the last change. Returns the time as the file
+    /// system has stored it, whose clock may be coarser.
     pub(crate) fn replace_as_of(
         &self,
         name: &str,
@@ -272,13 +271,12 @@ impl Folder {
         Ok(beside)
     }
 
-    /// Gives a file a second name, in `other`; one that is taken is an error.
+    /// Makes a second name for a file, in `other`; an existing name is an error.
     pub(crate) fn link(&self, name: &str, other: &Folder, second: &str) -> io::Result<()> {
         Ok(fs::linkat(self, name, other, second, AtFlags::empty())?)
     }
 
-    /// Takes now the room on the disk that the next [`Folder::replace`] of a small
-    /// file of this name needs.
+    /// Reserves the disk space that the next [`Folder::replace`] of a small file of this name needs.
     pub(crate) fn reserve(&self, name: &str) -> io::Result<()> {
         self.create(&beside(name), b"-")
     }
@@ -575,7 +573,7 @@ pub(crate) fn may_pass(error: &io::Error) -> bool {
         || descriptors.contains(&error.raw_os_error())
 }
 
-/// Is there no room on the disk, for anybody or for us?
+/// Is the disk, or our quota, full?
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -37,10 +37,10 @@ pub(crate) struct HiddenVariables {
 /// Variables of nbs itself: by the first one a worker's sessions are found.
 const OURS: [&str; 2] = ["NBS_HANDLE", "NBS_TS_PROFILE"];
 
-/// What programs need of an environment.
+/// The variables that programs need.
 const USUAL: [&str; 7] = ["HOME", "PATH", "TERM", "LANG", "USER", "SHELL", "TMPDIR"];
 
-/// Stands for `clear` among words. No name of a variable that a shell accepts has a dash.
+/// Means `clear` among words. No name of a variable that a shell accepts has a dash.
 const CLEAR: &str = "-clear";
 
 impl HiddenVariables {
@@ -92,13 +92,13 @@ fn is_like(glob: &[u8], name: &[u8]) -> bool {
 pub(crate) struct Program<'a> {
     pub(crate) words: &'a [OsString],
     pub(crate) umask: u32,
-    /// `None`: ours.
+    /// `None`: our directory.
     pub(crate) folder: Option<&'a Path>,
     /// How its environment differs from ours.
     pub(crate) environment: &'a Environment,
-    /// `None`: it may do all that we may.
+    /// `None`: no restrictions beyond ours.
     pub(crate) confinement: Option<&'a Confinement>,
-    /// What it may use, and the number of its session; `None`: all that there is.
+    /// Its resource limits, and the number of its session; `None`: no limits.
     pub(crate) limits: Option<(u32, &'a ResourceLimits)>,
 }
 
@@ -133,7 +133,7 @@ impl Gate {
         child::change_environment(&mut command, program.environment);
         let gate = Gate { child: command.spawn()?.id(), word: File::from(OwnedFd::from(word)) };
         if let Some((session, limits)) = program.limits {
-            // Before it does anything. Where that fails, it ends with the gate.
+            // Before it does anything. If this fails, the child ends with the gate.
             Cgroup::make(session, limits, gate.child).map_err(|error| {
                 let names: Vec<String> = limits.set().map(|(name, _)| format!("--{name}")).collect();
                 io::Error::other(format!("no cgroup of its own for {}: {error}", names.join(", ")))

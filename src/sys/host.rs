@@ -1,4 +1,4 @@
-//! Which machine this is, and since which start of it.
+//! The identity of this machine and of its present boot.
 
 use std::{fs, io, path::Path};
 
@@ -12,7 +12,7 @@ pub(crate) struct Host {
     /// The kernel's random id of this start of it (random(4)). Containers of one kernel
     /// have the same.
     pub(crate) boot: Vec<u8>,
-    /// As `hostname` prints it; a container may have one of its own.
+    /// As `hostname` prints it; a container may have another.
     pub(crate) name: Vec<u8>,
     /// Identifies the machine across reboots, and distinguishes machines of the same name. It is
     /// derived from machine-id(5), which itself must not be published. `None` if there is no lasting
@@ -36,7 +36,7 @@ impl Host {
         Ok(Host { boot, name: read("/proc/sys/kernel", "hostname")?, machine })
     }
 
-    /// As it stands in a file.
+    /// Its line in a file.
     pub(crate) fn line(&self) -> Vec<u8> {
         let words = [Some(&self.boot), Some(&self.name), self.machine.as_ref()];
         let words: Vec<&[u8]> = words.into_iter().flatten().map(Vec::as_slice).collect();
@@ -70,8 +70,8 @@ impl Host {
         (self.name != name || is_other_machine).then_some(name)
     }
 
-    /// Is that another machine, and not this one before it was started again? What has
-    /// our kernel sees our locks and sockets, whatever it is called.
+    /// Is that another machine, and not this one before a reboot? A host with our kernel's boot id sees our
+    /// locks and sockets, whatever its name is.
     pub(crate) fn is_another(&self, other: &Host) -> bool {
         let is_other_machine =
             self.machine.as_ref().zip(other.machine.as_ref()).is_some_and(|(ours, theirs)| ours != theirs);
@@ -120,7 +120,7 @@ mod tests {
             // Images of virtual machines are copied with it.
             ("1-2 node1 a\n", "3-4 node2 a\n", true),
             ("1-2 node1 a\n", "1-2 node1 b\n", false),
-            // It was not written down by an older version, or there is none.
+            // An older version did not write the machine, or there is none.
             ("1-2 node1 a\n", "3-4 node1\n", false),
             ("1-2 node1\n", "3-4 node1 a\n", false),
         ] {

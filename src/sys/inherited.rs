@@ -35,8 +35,8 @@ pub(crate) fn check_stdout() -> io::Result<()> {
 }
 
 #[expect(unsafe_code, reason = "nothing that is safe runs before std's own start")]
-// SAFETY: what stands in this section are pointers to functions that the C library calls before
-// `main`, in a process of one thread; ours makes a system call and needs nothing of std's.
+// SAFETY: this section has pointers to functions that the C library calls before `main`, in a process of one
+// thread; ours makes a system call and needs nothing of std's.
 #[unsafe(link_section = ".init_array")]
 #[used]
 static LOOK_FOR_STDOUT: extern "C" fn() = look_for_stdout;
@@ -55,8 +55,8 @@ pub(crate) fn shed() -> io::Result<()> {
     shed_with(&[libc::SIGILL, libc::SIGFPE, libc::SIGSEGV])
 }
 
-/// The same for who is about to become a program by exec(3), which leaves an
-/// ignored signal ignored: none is from here on.
+/// The same for a process that is about to become a program by exec(3), which leaves an ignored signal
+/// ignored: none is from here on.
 pub(crate) fn shed_for_exec() -> io::Result<()> {
     /// The highest real-time signal number of Linux (signal(7)).
     const HIGHEST: i32 = 64;

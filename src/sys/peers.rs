@@ -190,7 +190,7 @@ fn request(inode: u32) -> Vec<u8> {
     message.extend(u32::MAX.to_ne_bytes());
     message.extend(inode.to_ne_bytes());
     message.extend(UDIAG_SHOW_PEER.to_ne_bytes());
-    // Whatever its cookie is.
+    // The cookie is arbitrary.
     message.extend([0xff; 8]);
     message
 }

@@ -75,9 +75,8 @@ impl<'a, Event: Copy> PollSet<'a, Event> {
         self.descriptors.push(PollFd::new(descriptor, flags));
     }
 
-    /// Waits, and gives the events that have come: none when the deadline has
-    /// passed or a signal came in between. Any `revents` at all is the event,
-    /// since hang-ups and errors come unasked (poll(2)).
+    /// Waits, and returns the events that have come: none when the deadline has passed or a signal came in
+    /// between. Any `revents` at all is the event, since hang-ups and errors come unasked (poll(2)).
     pub(crate) fn wait(mut self, deadline: Deadline) -> io::Result<Vec<Event>> {
         const GONE: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP).union(PollFlags::ERR);
         let timeout = deadline.remaining().map(|remaining| Timespec {

@@ -19,7 +19,7 @@ impl Listening {
         Listening(lines.filter_map(|line| parse(&line)).collect())
     }
 
-    /// Those of these processes, sorted. What we may not look into counts as none.
+    /// The ports of these processes, sorted. A process that we may not inspect counts as having none.
     pub(crate) fn of(&self, processes: impl Iterator<Item = Process>) -> Vec<u16> {
         let mut ports = Vec::new();
         if self.0.is_empty() {

@@ -62,8 +62,7 @@ impl Process {
         Process::parse(pid, &stat[..count])
     }
 
-    /// The name stands in parentheses and may hold anything, so the fields are
-    /// those after the last `)`.
+    /// The name is in parentheses and may hold any byte, so the fields are those after the last `)`.
     fn parse(pid: u32, stat: &[u8]) -> Option<Process> {
         let opening = stat.iter().position(|byte| *byte == b'(')?;
         let closing = stat.iter().rposition(|byte| *byte == b')')?;
@@ -157,7 +156,7 @@ impl Process {
         self.has_in("SigIgn:", signal)
     }
 
-    /// Does it do something of its own when it gets this signal?
+    /// Does it have a handler for this signal?
     pub(crate) fn catches(&self, signal: i32) -> bool {
         self.has_in("SigCgt:", signal)
     }
@@ -258,7 +257,7 @@ pub(crate) fn hard_limits<const N: usize>(pid: u32, names: [&str; N]) -> Option<
 }
 
 /// A line of /proc/PID/status (proc_pid_status(5)) without its key, if there is one;
-/// `None` where the process has gone.
+/// `None` if the process has gone.
 fn status(pid: u32, key: &str) -> Option<Option<String>> {
     Some(value(&whole(format!("/proc/{pid}/status")).ok()?, key))
 }
@@ -364,13 +363,13 @@ pub(crate) enum Timeout {
 }
 
 impl Thread {
-    /// What it waits for, if it sleeps.
+    /// The event it waits for, if it sleeps.
     ///
-    /// /proc/PID/syscall has the system call and its arguments (proc_pid_syscall(5)), and we can read
-    /// the memory that they point to (proc_pid_mem(5)). Both require the right to trace the process
-    /// (ptrace(2)), but neither stops it nor attaches to it. Yama (ptrace_scope 1) gives that right to
-    /// ancestors only. Without it, /proc/PID/wchan names the kernel function, which says less but only
-    /// requires the right to read.
+    /// /proc/PID/syscall has the system call and its arguments (proc_pid_syscall(5)), and we can read the
+    /// memory that they point to (proc_pid_mem(5)). Both require the right to trace the process (ptrace(2)),
+    /// but neither stops it nor attaches to it. Yama (ptrace_scope 1) gives that right to ancestors only.
+    /// Without it, /proc/PID/wchan names the kernel function, which says less but only requires the right to
+    /// read.
     pub(crate) fn awaits(&self) -> Awaited {
         let called = fs::read_to_string(self.0.join("syscall")).ok();
         let awaited = match called.as_deref().and_then(Called::parse).map(|called| (called.kind(), called)) {
@@ -393,7 +392,7 @@ impl Thread {
         awaits && self.is_asleep()
     }
 
-    /// How long it sleeps in its call at most. A read has no time of its own.
+    /// How long it sleeps in its call at most. A read has no timeout.
     pub(crate) fn timeout(&self) -> Timeout {
         let called = fs::read_to_string(self.0.join("syscall")).ok();
         let called = called.as_deref().and_then(Called::parse);
@@ -458,7 +457,7 @@ impl Thread {
             "" | "0" => Awaited::Hidden,
             // Linux 5.4 to 6.18 sleep in the former, which sockets use as well.
             "wait_woken" | "n_tty_read" => Awaited::SomeRead,
-            // Which one depends on what the compiler has inlined.
+            // The name depends on the functions that the compiler has inlined.
             "poll_schedule_timeout"
             | "do_select"
             | "core_sys_select"
@@ -520,7 +519,7 @@ struct Called {
     arguments: [u64; 6],
 }
 
-/// What a system call waits for.
+/// The kind of event that a system call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SyscallKind {
     Read,
@@ -552,9 +551,8 @@ impl Called {
         Some(Called { number, arguments })
     }
 
-    /// From the kernel's arch/x86/entry/syscalls/syscall_64.tbl and
-    /// include/uapi/asm-generic/unistd.h. A 32-bit program has other numbers and
-    /// counts as one that waits for something else.
+    /// From the kernel's arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. A
+    /// 32-bit program has other numbers and counts as waiting for something else.
     fn kind(&self) -> SyscallKind {
         match self.number {
             -1 => SyscallKind::Other,
@@ -616,7 +614,7 @@ impl Called {
 /// POLLIN and POLLRDNORM, or EPOLLIN and EPOLLRDNORM, which are the same.
 const READABLE: u32 = 0x41;
 
-/// Whose input an array of `struct pollfd` (poll(2)) asks for.
+/// The descriptors whose input an array of `struct pollfd` (poll(2)) asks for.
 fn polled(array: &[u8]) -> Vec<i32> {
     let entries = array.chunks_exact(8).map(|entry| {
         let [a, b, c, d, e, f, ..] = *entry else { unreachable!("a chunk has 8 bytes") };
@@ -628,7 +626,7 @@ fn polled(array: &[u8]) -> Vec<i32> {
         .collect()
 }
 
-/// Which of the first `count` descriptors are in an `fd_set` (select(2)).
+/// The descriptors, among the first `count`, in an `fd_set` (select(2)).
 fn selected(set: &[u8], count: u64) -> Vec<i32> {
     let words =
         set.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("a chunk has 8 bytes")));
@@ -636,8 +634,8 @@ fn selected(set: &[u8], count: u64) -> Vec<i32> {
     (0..).zip(bits).filter(|(at, is_in)| *is_in && (*at as u64) < count).map(|(at, _)| at).collect()
 }
 
-/// Whose input an epoll asks for: in its /proc/PID/fdinfo (proc_pid_fdinfo(5))
-/// are lines like `tfd: 0 events: 19 data: 0 pos:0 ino:3 sdev:18`.
+/// The descriptors whose input an epoll asks for: in its /proc/PID/fdinfo (proc_pid_fdinfo(5)) are lines like
+/// `tfd: 0 events: 19 data: 0 pos:0 ino:3 sdev:18`.
 fn epolled(fdinfo: &str) -> Vec<i32> {
     let watched = |line: &str| {
         let mut words = line.strip_prefix("tfd:")?.split_ascii_whitespace();
@@ -723,7 +721,7 @@ impl PidFd {
         }
     }
 
-    /// The process that connected to a Unix socket; `None` where only its PID is to be had.
+    /// The process that connected to a Unix socket; `None` if the kernel only has its PID.
     pub(crate) fn of_peer(stream: &UnixStream) -> io::Result<Option<PidFd>> {
         Ok(socket::peer_pidfd(stream)?.map(PidFd))
     }

@@ -1,23 +1,23 @@
-//! A filter of system calls (seccomp(2)), for where Landlock does not reach.
+//! A filter of system calls (seccomp(2)), for those that Landlock does not cover.
 //!
-//! We write it by hand: the crates that make such filters let calls of the x32 ABI pass, whose numbers
-//! none of their rules names. Ours begins with the architecture and that ABI. Calls of another one,
-//! such as those of 32 bits (`int 0x80`), do not exist for the program.
+//! We write it by hand: the crates that make such filters let calls of the x32 ABI pass, whose numbers none
+//! of their rules names. Ours begins with the architecture and that ABI. Calls of another one, such as those
+//! of 32 bits (`int 0x80`), do not exist for the program.
 //!
-//! A filter sees numbers, never what a pointer leads to: not the address of a connect(2), nor of a
-//! sendmsg(2), nor the flags of clone3(2). So what could hold one is refused as a whole. What fails
-//! with ENOSYS makes programs take an older way that we can see.
+//! A filter sees numbers, never data behind a pointer: not the address of a connect(2), nor of a sendmsg(2),
+//! nor the flags of clone3(2). So a call that may have forbidden data is refused as a whole. If it fails with
+//! ENOSYS, programs fall back to an older call that we can filter.
 
 use std::io;
 
 use libc::{EACCES, ENOSYS, EPERM, c_long};
 use rustix::io::Errno;
 
-/// Which sockets a program may make.
+/// The sockets that a program may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sockets {
     All,
-    /// Pairs, which lead to nobody else.
+    /// Pairs, which lead to no other process.
     Pairs,
     /// And those for TCP connections, whose ports Landlock restricts.
     Tcp,
@@ -33,7 +33,7 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 /// The first number of the x32 ABI. On other architectures no call has such a number.
 const X32: u32 = 0x4000_0000;
 
-/// What could undo a confinement, read the memory of processes outside, or exchange data with them
+/// Calls that could undo a confinement, read the memory of processes outside, or exchange data with them
 /// without a file: the kernel's keys, modules, mounts, namespaces, queues, and work that it does for us.
 const REFUSED: [(c_long, i32); 41] = [
     (libc::SYS_io_uring_setup, ENOSYS),
@@ -215,7 +215,7 @@ impl Filter {
     }
 }
 
-/// Where an argument is in the data of a filter (seccomp(2)). Both architectures have the lower half
+/// The offset of an argument in the data of a filter (seccomp(2)). Both architectures have the lower half
 /// first.
 fn low_half(argument: usize) -> u32 {
     16 + 8 * argument as u32
@@ -247,7 +247,7 @@ pub(crate) fn install(filter: &Filter) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What the filter says of a call, as the kernel computes it.
+    /// The filter's result for a call, as the kernel computes it.
     fn verdict(filter: &Filter, architecture: u32, number: c_long, arguments: &[u32]) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {

@@ -45,7 +45,7 @@ impl Output {
     fn of(number: u8, descriptor: BorrowedFd) -> io::Result<Output> {
         let kind = match FileType::from_raw_mode(rustix::fs::fstat(descriptor)?.st_mode) {
             FileType::Fifo => {
-                // Opened anew, only we do not wait.
+                // Reopened, so that only we do not block.
                 let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
                 if let Ok(descriptor) =
                     rustix::fs::open(format!("/proc/self/fd/{number}"), flags, Mode::empty())

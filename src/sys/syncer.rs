@@ -28,7 +28,7 @@ struct Shared {
     file: File,
     failure: OnceLock<String>,
     orders: Mutex<Orders>,
-    // That there are orders, while there were none; and that it is over.
+    // Signals that there are orders after there were none, and the end.
     given: Condvar,
 }
 

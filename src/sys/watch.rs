@@ -56,7 +56,7 @@ impl Queue {
     }
 }
 
-/// The same error, but if it is the one that a limit makes, with its name.
+/// The same error; if a limit causes it, with the limit's name.
 fn told_limit(errno: Errno, at_limit: Errno, name: &str) -> io::Error {
     let error = io::Error::from(errno);
     if errno != at_limit {
