@@ -1,7 +1,7 @@
-//! What the commands of `nbs-ts` share: the options that start a session, the conditions that
-//! are waited for, and how output and screens are printed and shown.
+//! The shared parts of the commands of `nbs-ts`: the options that start a session, the conditions of waits,
+//! and the printing of output and screens.
 //!
-//! Only applets come here. Nothing here decides what a command is called, or its exit code.
+//! Only applets use this. Nothing here decides the name of a command, or its exit code.
 
 pub(crate) mod agent_hooks;
 pub(crate) mod attach;

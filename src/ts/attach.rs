@@ -1,8 +1,8 @@
 //! A person at a session: `attach --interactive`, and `attach --read-only`.
 //!
-//! Two processes: one shows the session and types into it (`nbs-viewer`), its parent
-//! only waits. Whatever becomes of the one, the other gives the terminal back: also
-//! after a crash or a SIGKILL, where no code of the one that had it runs.
+//! There are two processes: one shows the session and types into it (`nbs-viewer`), its parent only waits.
+//! Whatever happens to the one, the other restores the terminal: also after a crash or a SIGKILL, when no
+//! code of the one that had it runs.
 
 mod onlooker;
 mod passthrough;

@@ -25,14 +25,14 @@ pub(crate) struct Conditions {
     waiting: bool,
     done: bool,
     pub(crate) exit: bool,
-    /// That a shell waits for another line though it executes nothing: it wants
-    /// the rest of a command, or did not like what was typed. Counts as input.
+    /// A shell waits for another line though it executes nothing: it wants the rest of a command, or rejected
+    /// the typed text. Counts as input.
     pub(crate) passed_over: bool,
-    /// That the command of a shell waits for input. Counts as input.
+    /// The command of a shell waits for input. Counts as input.
     pub(crate) asks: bool,
-    /// The prompts that were there when we typed. Input counts as awaited only when one
-    /// like them, or what looks like a prompt or a question, stands before the cursor; else
-    /// the program is taken to be at work, until nothing but input can wake it.
+    /// The prompts that were there when we typed. Input counts as awaited only if a similar prompt, or text
+    /// that looks like a prompt or a question, is before the cursor; else the program counts as busy, until
+    /// nothing but input can wake it.
     pub(crate) prompts: Option<Prompts>,
     /// A program that forwards input counts as waiting after a while, whatever the last line is.
     is_lenient: bool,

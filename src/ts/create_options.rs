@@ -127,7 +127,7 @@ impl CreateOptions {
         })
     }
 
-    /// Refuses a session that may do what the one that is wanted may not.
+    /// Rejects a session that is less restricted than the requested one.
     pub(crate) fn check_confines_as_much(&self, session: &SessionDir) -> Result<()> {
         match self.settings.jail.exceeded_by(&session.settings().jail) {
             None => Ok(()),

@@ -66,7 +66,7 @@ impl Frames {
     }
 }
 
-/// The size of a terminal, as it stands in every object.
+/// The size of a terminal, as all objects have it.
 pub(crate) fn size(cols: u16, rows: u16) -> Object {
     Object::new().number("cols", cols.into()).number("rows", rows.into())
 }

@@ -1,5 +1,5 @@
-//! Of what a person is told, once each: which sessions have begun to wait, are done, have failed or
-//! have ended. Pure: who feeds it tells the time.
+//! The notices for a person, once each: sessions that have begun to wait, are done, have failed or have
+//! ended. Pure: the caller passes the time in.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ pub(crate) struct PersonNotice {
     pub(crate) name: Option<String>,
     /// `waiting`, `done`, `failed` or `ended`.
     pub(crate) event: &'static str,
-    /// What is asked, or was said, or printed last, in one line.
+    /// The question, the report, or the last output, as one line.
     pub(crate) text: String,
 }
 
@@ -41,18 +41,18 @@ impl PersonNotice {
     }
 }
 
-/// What is known of a session, and what of it is yet to be told.
+/// The known state of a session, and its pending notice.
 #[derive(Default)]
 struct OfOne {
     name: Option<String>,
-    /// What it does, and asks, that is nothing to be told again.
+    /// The activity and question that were reported already, or need not be.
     known: Option<(Activity, Option<String>)>,
     pending: Option<PersonNotice>,
     told: Option<Instant>,
 }
 
 pub(crate) struct Notices {
-    /// Of each session at most one in that time.
+    /// The least time between two notices of a session.
     every: Duration,
     sessions: Map<Address, OfOne>,
 }
@@ -62,7 +62,7 @@ impl Notices {
         Notices { every, sessions: Map::new() }
     }
 
-    /// That is what it does now.
+    /// Adds the session's present state.
     pub(crate) fn see(&mut self, overview: &ActivityView) {
         let address = overview.address();
         let is_first = !self.sessions.contains_key(&address);
@@ -77,9 +77,9 @@ impl Notices {
         let goes_on = of_one.known.as_ref().is_some_and(|(known, id)| *known == activity && id.is_none());
         of_one.known = Some(now);
         let event = match activity {
-            // A call that waits on it tells its caller.
+            // A call that waits on it notifies its caller.
             Activity::Waiting if !overview.attended => "waiting",
-            // What was so before is nothing new.
+            // A state that we find at the first look is not news.
             Activity::Done if !is_first => "done",
             Activity::Failed if !is_first => "failed",
             _ => {
@@ -104,7 +104,7 @@ impl Notices {
         }
     }
 
-    /// What is to be told now.
+    /// The notices that are due now.
     pub(crate) fn due(&mut self, now: Instant) -> Vec<PersonNotice> {
         let every = self.every;
         let mut due = Vec::new();
@@ -133,7 +133,7 @@ impl Notices {
     }
 }
 
-/// From when to when nobody is to be told, in minutes of a day.
+/// The hours without notices, in minutes of a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QuietHours {
     from: u32,
@@ -150,7 +150,7 @@ impl QuietHours {
         (hours.from != hours.to).then_some(hours)
     }
 
-    /// In how many minutes they are over; `None`: it is not in them.
+    /// The minutes until they are over; `None`: it is not in them.
     pub(crate) fn left_at(self, minute: u32) -> Option<u32> {
         let since = (minute + DAY - self.from) % DAY;
         let length = (self.to + DAY - self.from) % DAY;
@@ -158,7 +158,7 @@ impl QuietHours {
     }
 }
 
-/// Of a time as `22:05`.
+/// Parses a time like `22:05`.
 pub(crate) fn minute_of_day(text: &str) -> Option<u32> {
     let (hour, minute) = text.trim().split_once(':')?;
     let number = |text: &str, below: u32| {
@@ -201,7 +201,7 @@ mod tests {
             let due = notices.due(start + Duration::from_secs(second));
             due.iter().map(PersonNotice::line).collect::<Vec<_>>().join("\n")
         };
-        // What is done already when it is seen first is nothing new; who waits is told.
+        // A session that is done at the first look is not news; one that waits is.
         assert_eq!(send(0, Done, None), "");
         assert_eq!(send(1, Working, None), "");
         assert_eq!(send(2, Waiting, None), "0000000a waiting");
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(send(23, Working, None), "");
         assert_eq!(send(40, Idle, None), "");
         assert_eq!(send(41, Done, None), "0000000a done");
-        // What is held back is told later.
+        // A notice that is held back is sent later.
         assert_eq!(send(42, Failed, None), "");
         assert!(notices.has_some());
         assert_eq!(notices.deadline(), Deadline::at(start + Duration::from_secs(51)));

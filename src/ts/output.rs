@@ -28,7 +28,7 @@ pub(crate) struct OutputForm {
     pub(crate) strip: bool,
     /// As a person would have seen it, with colours or without.
     pub(crate) rendered: Option<Colours>,
-    /// Nothing will be added to it: what is cut off at its end stays so.
+    /// Nothing will be added to it: an incomplete sequence at its end stays incomplete.
     pub(crate) complete: bool,
     /// Print only the first and last part, if it is longer than this many bytes.
     pub(crate) max: Option<u64>,
@@ -64,8 +64,8 @@ pub(crate) fn form_wanted(call: &CommandLine) -> Result<(bool, Option<Colours>)>
     Ok((strip, rendered.then_some(colours)))
 }
 
-/// So much at the end of a stretch is read byte by byte, to see where a `\r` stands that may
-/// belong to a line's end: more than the escape sequences that come between the two.
+/// This many bytes at the end of a stretch are read one by one, to find a `\r` that may belong to a line's
+/// end: more than the escape sequences that come between the two.
 const TAIL: u64 = 4096;
 
 /// The same of what is rendered, all of it.
@@ -339,8 +339,7 @@ pub(crate) fn lost_in_words(lost: u64) -> String {
     if lost > 0 { format!(" ({lost} bytes of output are gone)") } else { String::new() }
 }
 
-/// The line that stands in the place of what is left out; `last` is the byte
-/// before it.
+/// The line that replaces the omitted part; `last` is the byte before it.
 pub(crate) fn gap_line(handle: &Handle, gap: &Range<u64>, last: u8) -> String {
     let (offset, limit) = (gap.start, gap.end - gap.start);
     let newline = if last == b'\n' { "" } else { "\n" };
@@ -350,9 +349,8 @@ pub(crate) fn gap_line(handle: &Handle, gap: &Range<u64>, last: u8) -> String {
     )
 }
 
-/// The first and the last part of an answer that is not as it stands in the log,
-/// so that no more than `max` bytes are left of it, and how many were left out;
-/// `whole` is where in the log it comes from.
+/// The first and the last part of an answer that is not a copy of the log, so that at most `max` bytes are
+/// left of it, and the number of bytes left out; `whole` is its range in the log.
 pub(crate) fn shortened(
     answer: Vec<u8>,
     max: Option<u64>,

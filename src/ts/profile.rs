@@ -15,7 +15,7 @@ use crate::{
     sys::files::Folder,
 };
 
-/// What a program needs that works on a project.
+/// The options for a program that works on a project.
 const AGENT: &[u8] = b"--write-root=.\n--read-root=none\n--no-network\n--clear-env\n\
     --memory=4G\n--tasks=500\n";
 

@@ -72,7 +72,7 @@ struct Plan {
     stdin: Option<Stdin>,
     timeout: Option<Duration>,
     any: bool,
-    /// Those that there are, and none by its handle.
+    /// Existing sessions, none of them by its handle.
     picks: bool,
     interactive: bool,
     ansi: bool,
@@ -95,13 +95,13 @@ enum Stdin {
 }
 
 struct Part {
-    /// `None`: here.
+    /// `None`: this machine.
     machine: Option<MachineName>,
     words: Vec<OsString>,
 }
 
 impl Plan {
-    /// `None`: the call is for here alone.
+    /// `None`: the call is for this machine alone.
     fn of(verb: &str, call: &CommandLine) -> Result<Option<Plan>> {
         let sessions = call.operands("SESSION");
         let mut on = call.values("on", cli::some)?;
@@ -138,7 +138,7 @@ impl Plan {
                 Some([OsStr::new("--"), option.as_ref(), OsStr::new("="), value].into_iter().collect())
             });
             words.splice(..0, table.then(|| "--json".into()));
-            // Whatever is the default there.
+            // Whatever the default is there.
             words.splice(..0, (form.0 && !call.has("strip")).then(|| "--strip".into()));
             words.splice(..0, (form.1.is_some() && !call.has("rendered")).then(|| "--rendered".into()));
             words
@@ -155,7 +155,7 @@ impl Plan {
         for session in sessions {
             let (machine, there) = on_machine(session)?;
             match parts.iter_mut().find(|part| part.machine == machine) {
-                // The sessions stand after the options, and nothing after them.
+                // The sessions follow the options, and nothing follows them.
                 Some(part) => part.words.push(there),
                 None => parts.push(Part { machine, words: words(&[there]) }),
             }
@@ -454,7 +454,7 @@ fn all() -> Result<Vec<Option<MachineName>>> {
     Ok(all)
 }
 
-/// The machine of a session, `None` being this one, and what the session is called there.
+/// The machine of a session, `None` being this one, and the session's identifier there.
 fn on_machine(session: &OsStr) -> Result<(Option<MachineName>, OsString)> {
     match name::of_session(session.as_bytes()) {
         None => Ok((None, session.to_owned())),
@@ -475,7 +475,7 @@ fn begin(
 /// A call that was executed there: what it came to here.
 fn outcome(verb: &str, end: End, nonsense: Option<Failure>) -> Result<()> {
     match (end, nonsense) {
-        // For which `run` has a code of its own.
+        // `run` has an exit code of its own for this.
         (End::Lost(late @ Failure::TimedOut(_)), _) if verb == "run" => Err(late.into_status(124, "timeout")),
         (End::Lost(failure), _) | (_, Some(failure)) => Err(failure),
         (End::Exit(0), None) => Ok(()),

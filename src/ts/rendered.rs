@@ -64,8 +64,7 @@ pub(crate) fn feed(
     Ok(Fed { came_to: range.end, lost })
 }
 
-/// The text of a stretch that begins on a line of its own, and how many bytes of it were
-/// gone.
+/// The text of a stretch that begins on a line of its own, and the number of its bytes that were dropped.
 pub(crate) fn text(
     session: &SessionDir,
     log: &OutputLog,

@@ -70,7 +70,7 @@ const MOST_ROWS: u16 = 200;
 /// And of no more bytes.
 const MOST_BYTES: usize = 4 << 20;
 
-/// Which sessions are shown.
+/// The sessions that are shown.
 #[derive(Default)]
 pub(crate) struct Scope {
     /// Those with this in their name, if it is given.
@@ -108,7 +108,7 @@ impl Scope {
     const NAME: &str = "--name=";
 }
 
-/// Shows it by a process of its own: whatever becomes of that, the terminal is given back.
+/// Shows it by a process of its own: whatever happens to that, the terminal's modes are restored.
 pub(crate) fn show(scope: &Scope) -> Result<()> {
     let mut command = child::ourselves(VIEWER);
     command.arg(BY_TOP).args(scope.words());
@@ -138,7 +138,7 @@ struct Ticker {
     cost: Duration,
 }
 
-/// The screen of the one that is selected.
+/// The screen of the selected session.
 struct Preview {
     session: SessionDir,
     log: OutputLog,
@@ -196,7 +196,7 @@ impl KeyCall {
 /// The screen of a session of another machine, as it was when it was asked for.
 struct FarPreview {
     address: Address,
-    // `None`: it is here.
+    // `None`: it is on this machine.
     call: Option<CallProcess>,
     rows: Vec<u8>,
     screen: Option<Screen>,
@@ -278,7 +278,7 @@ pub(crate) fn view(state_dir: &StateDir, scope: Scope, parent: &impl AsFd) -> Re
         older: Deadline::NEVER,
         begun: Instant::now(),
     };
-    // What the live ones do, their relays will tell.
+    // The relays will report the activities of live sessions.
     top.model.put(there_are.into_iter().filter(is_others).collect());
     let end = top.enter().and_then(|()| top.serve(parent));
     top.leave()?;
@@ -289,7 +289,7 @@ pub(crate) fn view(state_dir: &StateDir, scope: Scope, parent: &impl AsFd) -> Re
     }
 }
 
-/// Is it none that we are in? To show that would be news for us.
+/// Is it a session that we are not in? Showing our own would cause more output in it.
 fn is_others(overview: &ActivityView) -> bool {
     let ours = || env::var_os(SESSION_ENV).is_some_and(|ours| ours == overview.glance.handle.as_str());
     overview.machine.is_some() || !ours()
@@ -440,7 +440,7 @@ impl Top<'_> {
                     .and_then(|failure| failure.message().map(|why| text::escaped(why.as_bytes())));
                 self.enter()?;
             }
-            // Where there is no text, it is just Enter.
+            // Without text, it is just Enter.
             Act::Answer { address, text, wanted } if text.is_empty() && wanted != ReplyKind::Secret => {
                 self.run("send", &["--no-secret", ANSWER_TIMEOUT], &address, None, None);
             }

@@ -1,8 +1,7 @@
 //! A session of another machine in the window of a terminal.
 //!
-//! There, the call has a terminal of its own, of our window's size, and is the one that shows the
-//! session; here, what it prints is shown, and every key is passed on. So all but the loss of the
-//! connection is as with a session here.
+//! There, the call has a terminal of its own, of our window's size, and shows the session; here, its output
+//! is shown, and every key is passed on. So all but the loss of the connection is as with a session here.
 
 use std::{
     env,

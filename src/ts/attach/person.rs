@@ -63,7 +63,7 @@ impl PersonTerminal {
         }
     }
 
-    /// Writes the rest, as far as it is taken in a while.
+    /// Writes the rest, as far as the terminal accepts it in a while.
     pub(crate) fn finish(&mut self) -> Result<()> {
         let deadline = Deadline::after(LEAVE_TIMEOUT);
         // A terminal that has gone needs no output.

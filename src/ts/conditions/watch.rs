@@ -36,7 +36,7 @@ const LONGEST_PROMPT: u64 = 4096;
 /// We poll: the kernel sends no event when a shell starts to read keys.
 const LOOK_AHEAD: Duration = Duration::from_millis(10);
 
-/// Stands for the exit code of a command that belongs to a `run`.
+/// Replaces the exit code of a command that belongs to a `run`.
 const UNTOLD: i32 = -1;
 
 /// Output triggers a check; this interval is for a program that forwards no input any more.
@@ -101,7 +101,7 @@ pub(crate) struct SessionWatch<'a> {
     line: Vec<u8>,
 
     completion: u64,
-    // It is this call's, and nobody else's.
+    // It belongs to this call only.
     is_own: bool,
     // The exit code of a completion, once there is one, and how far the log had come then.
     done: Option<(u64, i32)>,
@@ -446,11 +446,11 @@ impl<'a> SessionWatch<'a> {
                 Some(now) => (now.offset, now.last >= Some(self.completion), now.awaited),
                 None => (self.length, true, None),
             };
-            // All that the command has printed stands before that.
+            // All output of the command comes before that.
             let mut done = if may_be { self.session.completion_from(self.completion)? } else { None };
             if let Some(of_call) = done.filter(|done| !self.is_own && self.is_of_call(done.seq)) {
                 done = match awaited.filter(|awaited| *awaited > of_call.seq) {
-                    // What was typed behind it comes next.
+                    // The input typed behind it comes next.
                     Some(awaited) => {
                         self.completion = awaited;
                         self.session.completion_from(awaited)?
@@ -460,7 +460,7 @@ impl<'a> SessionWatch<'a> {
                         self.look_again = self.look_again.min(Deadline::after(LOOK_AHEAD));
                         None
                     }
-                    // What was typed was for that command, whose code `run` tells.
+                    // The input was for that command, whose exit code `run` reports.
                     None => Some(Completion { code: UNTOLD, ..of_call }),
                 };
             }
@@ -605,9 +605,9 @@ impl<'a> SessionWatch<'a> {
         Ok(has_come)
     }
 
-    /// Does a prompt stand again, where the text was typed at one? What else may stand there
-    /// is a question if nothing else can come: who waits has done nothing for a while, and
-    /// nothing but input wakes it.
+    /// Is the session back at a prompt, if the text was typed at one? Any other text before the cursor is a
+    /// question if nothing else can come: the waiting program has done nothing for a while, and nothing but
+    /// input wakes it.
     fn has_come_to_prompt(&self, now: &Snapshot) -> Result<bool> {
         let Some(prompts) = &self.conditions.prompts else { return Ok(true) };
         let screen = ScreenCache::look_at(self.session, &self.log, now.offset)?.screen;
@@ -639,12 +639,12 @@ impl<'a> SessionWatch<'a> {
             None => false,
         };
         let answered = match self.typed_at {
-            // A tmux draws its rows, and ends none.
+            // tmux draws its rows, and ends none.
             Some(typed_at) if screen.is_alternate() => offset > typed_at,
             Some(typed_at) => self.line_before(offset)?.0 > typed_at,
             None => true,
         };
-        // Whose prompts are not like any: for who is to type, or has.
+        // For unusual prompts, if the caller is to type, or has typed.
         let is_typing = self.conditions.is_lenient || self.conditions.prompts.is_some() && !asked;
         let patient = is_typing && now.input.held >= STEADY_ELSEWHERE;
         Ok(!(patient || answered && stands))
@@ -704,8 +704,8 @@ fn known_after(typing: Option<InputHistory>, known: u64) -> Option<InputHistory>
     Some(typing)
 }
 
-/// Waits until all have met a condition, or with `any`, one has; one that has
-/// met a failure ends it for all.
+/// Waits until all have met a condition, or with `any`, one has; a watch that has met a failure ends it for
+/// all.
 pub(crate) fn until(watches: &mut [SessionWatch], any: bool, deadline: Deadline) -> Result<WatchEnd> {
     let mut last = None;
     loop {

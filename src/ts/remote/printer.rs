@@ -94,7 +94,7 @@ const HANDLES: [&str; 4] = ["handle", "session_id", "restarted", "restarted_as"]
 const LONGEST_LINE: usize = 4 << 20;
 /// A machine that prints a larger object prints nonsense.
 const LONGEST_OBJECT: usize = 1 << 30;
-/// And so does one that prints more than this while others are to be printed before it.
+/// And so does a machine that prints more than this while others are to be printed before it.
 const MOST_KEPT: usize = 1 << 30;
 
 /// The text of these bytes, as far as it is complete.
@@ -219,7 +219,7 @@ impl Printer {
             }
             WORKER if !is_of_worker(&line) => format!("{line}\n"),
             "history" => {
-                // That of several sessions begins with their handles.
+                // The history of several sessions begins with their handles.
                 let handle = line.split(' ').next().unwrap_or_default();
                 let is_of_several = Handle::parse(handle.as_bytes()).is_some();
                 format!("{}{line}\n", if is_of_several { format!("{machine}:") } else { String::new() })

@@ -103,7 +103,7 @@ pub(crate) fn changes(before: &TopFrame, now: &TopFrame, cols: usize) -> String 
     for (index, row) in now.rows.iter().enumerate() {
         if before.rows.get(index) != Some(row) {
             text += &format!("\x1b[{};1H{row}", index + 1);
-            // Beyond the last column there is nothing, and the cursor stands on it.
+            // After the last column there is nothing to erase, and the cursor is on it.
             if width_of(row) < cols {
                 text += "\x1b[K";
             }
@@ -130,7 +130,7 @@ fn styled(style: &str, text: &str) -> String {
     if style.is_empty() { text.to_owned() } else { format!("\x1b[{style}m{text}\x1b[0m") }
 }
 
-/// Of the eight colours, those that are legible on light and on dark.
+/// The colours, among eight, that are legible on light and on dark.
 fn style(activity: Option<Activity>, colours: bool) -> &'static str {
     match (activity, colours) {
         (Some(Activity::Waiting), true) => "1;31",

@@ -20,7 +20,7 @@ pub(crate) enum Mode {
     End { address: Address },
 }
 
-/// What is to be done.
+/// The action for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Nothing,
