@@ -26,12 +26,12 @@ pub(crate) struct Applet {
     pub(crate) syntax: &'static Syntax,
 }
 
-/// What an applet is run with.
+/// The input of an applet.
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
     /// Its words, as they are.
     Words(fn(&mut Args) -> Result<()>),
-    /// What its header declares, as it was given.
+    /// The call as its header declares it.
     Call(fn(&CommandLine) -> Result<()>),
 }
 

@@ -51,8 +51,7 @@ use crate::{
 
 include!(concat!(env!("OUT_DIR"), "/applets.rs"));
 
-/// Runs what was called as `called_as`, prints what it has to say, and tells
-/// how the process shall exit.
+/// Runs the applet named by `called_as`, prints its messages, and returns the exit code of the process.
 pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
     if inherited::is_setuid() {
         let why =
@@ -60,8 +59,8 @@ pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
         return end("nbs", Failure::failed(why.into()), false);
     }
     let umask = files::set_private_umask();
-    // A limit of file size is an error to be told, and no reason to die. Where
-    // it cannot be caught, it ends us, as it would have anyway.
+    // A limit of file size must be an error, and must not kill us. If SIGXFSZ cannot be ignored, it ends us,
+    // as it would have anyway.
     let _ = signals::disregard(signals::SIGXFSZ);
     let name = Path::new(called_as).file_name().unwrap_or(called_as);
     let asked = asked_of_all(name, &words);
@@ -84,13 +83,13 @@ fn is_our_own(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"nbs") && applet_of_link(name).is_none()
 }
 
-/// Whose name stands before what an applet says. A call for another process is one of nbs-ts.
+/// The prefix of an applet's messages. A call for another process is one of nbs-ts.
 fn voice_of(applet: &Applet) -> String {
     let name = if applet.name == "call" { "ts" } else { applet.name };
     format!("nbs-{name}")
 }
 
-/// What we answer under every name.
+/// The answers that we give under every name.
 fn asked_of_all(name: &OsStr, words: &[OsString]) -> Option<String> {
     let words = match words {
         [word, rest @ ..] if is_our_own(name) && applet(word).is_ok() => rest,
@@ -134,7 +133,7 @@ fn multicall(called_as: &OsStr, args: &mut Args) -> (String, Result<()>) {
     ("nbs".into(), ours)
 }
 
-/// Runs what was called; where it was called wrongly, its usage is told.
+/// Runs the applet; if the call is wrong, prints its usage.
 fn run_called(applet: &'static Applet, args: &mut Args) -> Result<()> {
     applet::run(applet, args).map_err(|failure| match (failure, applet.run) {
         (Failure::BadArgs(why), Run::Call(_)) => {
@@ -153,7 +152,7 @@ fn overall_help(json: bool) -> Result<()> {
 fn help_operand(args: &mut Args) -> Result<()> {
     let Some(word) = sole_word(args)? else { return overall_help(args.json_asked()) };
     match (applet(&word), topics::find(&word)) {
-        // Of an applet that is a topic, too, `--help` prints the page.
+        // For an applet that is a topic, too, `--help` prints the page.
         (_, Some(topic)) => applet::help_on(topic, args.json_asked()),
         (Ok(applet), _) if applet.name == "ts" => ts::overview(args.json_asked()),
         (Ok(applet), _) => applet::help(applet, args.json_asked()),
@@ -206,8 +205,8 @@ fn completion_script(shell: &str) -> Option<String> {
     completion::script(shell, &format!("nbs {}", link_names().trim_end().replace('\n', " ")))
 }
 
-/// What may follow `line`, whose first word is what is called, and whose last
-/// one is being typed.
+/// The candidates for the last word of `line`, which is being typed, and whose first word is the name of the
+/// call.
 fn candidates(line: &[OsString]) -> String {
     let words: Vec<String> = line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let Some((called_as, mut words)) = words.split_first() else { return String::new() };
@@ -226,7 +225,7 @@ fn candidates(line: &[OsString]) -> String {
             break;
         }
         words = rest;
-        // What follows `help` is the name of a command or a topic, and no call of it.
+        // `help` is followed by the name of a command or a topic, not by a call.
         if word == "help" {
             topics = TOPICS;
             break;
@@ -297,7 +296,7 @@ fn link_names() -> String {
     APPLETS.iter().map(|applet| format!("nbs-{}\n", applet.name)).collect()
 }
 
-/// `nbs --install`: makes the links, all or none; with `--prefix` puts all else there, too.
+/// `nbs --install`: makes the links, all or none; with `--prefix` installs all other files, too.
 fn install(called_as: &OsStr, args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
     let (mut hard, mut symbolic, mut force, mut folder, mut prefix) = (false, false, false, None, None);
@@ -359,7 +358,7 @@ fn manuals_and_completions() -> Vec<install::Item> {
 /// Says why a call failed, and how the process shall exit.
 fn end(who: &str, failure: Failure, json: bool) -> ExitCode {
     if let Some(line) = failure.line(who, json) {
-        // Where standard error is gone there is nobody left to tell.
+        // If standard error is closed, no one reads this.
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
     if matches!(failure, Failure::ReaderGone) {

@@ -128,7 +128,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
             session.handle()
         )));
     }
-    // At the prompt, or at PS2 with the rest of what was typed there.
+    // At the prompt, or at PS2 with the rest of the text typed there.
     let wants_rest = |now: Snapshot| now.prompt == PromptState::Entered && now.shell_waits;
     let in_shell = ready == TerminalState::Prompt || turn.snapshot(Parts::SHELL)?.is_some_and(wants_rest);
     let by_default = conditions.are_none();
@@ -184,17 +184,17 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         )));
     }
 
-    // It has been typed: a relay that is stopped from here on takes the rest of the time.
+    // It has been typed: a relay that is stopped from here on uses up the rest of the time.
     let late = |failure| match failure {
         Failure::Failed(message) if deadline.has_passed() => Failure::TimedOut(message),
         other => other,
     };
     let from = WatchStart { offset: Some(offset), completion: last.map(|last| last.saturating_add(1)) };
     let mut watches = [SessionWatch::begin(&session, &conditions, from).map_err(late)?];
-    // Whatever becomes of the wait, what has come is printed.
+    // Whatever the result of the wait, we print the output so far.
     let over = conditions::until(&mut watches, false, deadline).map_err(late);
     let [watch] = watches;
-    // Where another program has the terminal, the same text may be a question of that one.
+    // If another program has the terminal, the same text may be that program's question.
     let holder = turn.snapshot(Parts::PROGRAM).ok().flatten().and_then(|now| now.program);
     let prompt = prompt.filter(|_| holder.is_some_and(|holder| Some(holder.pid) == pid));
     let end = match &watch.met {
@@ -240,8 +240,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     }
 }
 
-/// What to say of a text that was meant for who was asked before it: a program has begun to ask
-/// something while the call was queued.
+/// The error for a text that was meant for the previous program: another has begun to ask something while the
+/// call was queued.
 fn began_to_ask(session: &SessionDir, turn: &mut RelayClient, doing: TerminalState) -> Result<Failure> {
     let question = session.question(doing)?;
     let question = question.map(|question| format!(": '{question}'")).unwrap_or_default();
@@ -256,8 +256,8 @@ fn began_to_ask(session: &SessionDir, turn: &mut RelayClient, doing: TerminalSta
     Ok(Failure::status(NOT_ASKED, "failed", Some(message)))
 }
 
-/// What to say of a line that the shell has read, and does not execute; `None`: it executes it,
-/// and it is that which waits. `since` is what has been printed since the line was typed.
+/// The error for a line that the shell has read, and does not execute; `None`: it executes the line, and the
+/// command waits. `since` is the output since the line was typed.
 fn passed_over(session: &SessionDir, since: Range<u64>) -> Result<Option<Failure>> {
     let mut level = 0;
     if let Some(mut client) = RelayClient::open(session)? {
@@ -276,7 +276,7 @@ fn passed_over(session: &SessionDir, since: Range<u64>) -> Result<Option<Failure
     {
         "it is incomplete; try 'nbs-ts ask' with the rest, or 'nbs-ts key C-c' to drop it"
     } else {
-        // A small shell does not tell that it executes something: this is its `read`.
+        // A small shell does not report that it executes something: this is its `read`.
         return Ok(None);
     };
     Ok(Some(Failure::failed(format!("cannot ask session '{}': {why}", session.handle()))))
@@ -295,14 +295,13 @@ fn with_hint(session: &SessionDir, conditions: &Conditions, failure: Failure) ->
 /// The exit code where a program began to ask something else before the text was typed.
 const NOT_ASKED: u8 = 125;
 
-/// How long the prompt may take to come after a command, where its caller is told whether it
-/// has.
+/// How long the prompt may take to come after a command, if the result includes whether it has.
 const NEXT_PROMPT: Duration = Duration::from_secs(1);
 
-/// How many of the last places where something was typed tell what the prompt is.
+/// The number of recent inputs from which we learn the prompt.
 const MOST_PROMPTS: usize = 64;
 
-/// Waits until somebody waits for what we are going to type, and tells as what.
+/// Waits until a program waits for our text, and returns how.
 fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration) -> Result<TerminalState> {
     let conditions = Conditions::for_input();
     let mut watches = [SessionWatch::begin(session, &conditions, WatchStart::default())?];
@@ -319,7 +318,7 @@ fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration)
     }
 }
 
-/// What stands on the line that was not ended before `offset`.
+/// The text of the line that was not ended before `offset`.
 fn unfinished_line(log: &OutputLog, offset: u64) -> Result<String> {
     let tail = log.bytes(offset.saturating_sub(4096), offset).trying("read the log")?;
     let start = memchr::memrchr(b'\n', &tail).map_or(0, |at| at + 1);
@@ -330,7 +329,7 @@ fn unfinished_line(log: &OutputLog, offset: u64) -> Result<String> {
     Ok(line.rsplit('\r').next().unwrap_or_default().to_owned())
 }
 
-/// Where a session stood when it was asked.
+/// The state of a session when the text was typed.
 struct AskContext {
     offset: u64,
     /// The text was typed at the prompt of a shell that reports.
@@ -338,7 +337,7 @@ struct AskContext {
     /// The number of that shell's last completion, and which of the session's shells it is.
     last: Option<u64>,
     level: usize,
-    /// What it showed, and what stood before the cursor.
+    /// The screen, and the text before the cursor.
     screen: Screen,
     at: String,
     /// The text.
@@ -348,23 +347,23 @@ struct AskContext {
     prompt: Option<AnsweredPrompt>,
 }
 
-/// What came of the text.
+/// The answer to the text.
 struct Answer {
     output: Vec<u8>,
-    /// What there was no time to look at any more, at its end.
+    /// The part at the end that there was no time to look at.
     unread: Range<u64>,
-    /// How many bytes of it are gone, at its beginning.
+    /// The number of bytes dropped at its beginning.
     lost: u64,
     /// It is what the screen shows.
     is_screen: bool,
-    /// The prompt that the text was typed at stands behind it.
+    /// The prompt that the text was typed at follows it.
     is_prompt: bool,
 }
 
-/// Where in the log the output of a command in our shell lies.
+/// The position in the log of the output of a command in our shell.
 struct Output {
     range: Range<u64>,
-    /// Marks of ours in it, in order, as somebody may print them again.
+    /// Marks of ours in it, in order, as other programs may print them again.
     cuts: Vec<Range<u64>>,
     is_done: bool,
     unread: Range<u64>,
@@ -423,7 +422,7 @@ impl AskContext {
         Ok(Answer { output: output.into_bytes(), unread, lost: lost + fed.lost, is_screen: false, is_prompt })
     }
 
-    /// `None` where the shell has executed nothing.
+    /// `None` if the shell has executed nothing.
     fn output_of_command(
         &self,
         session: &SessionDir,
@@ -478,7 +477,7 @@ impl AskContext {
 }
 
 impl AskContext {
-    /// Where the command ended, up to `end`, that was under way when the text was typed.
+    /// The end, up to `end`, of the command that was running when the text was typed.
     fn end_of_command(
         &self,
         session: &SessionDir,
@@ -528,7 +527,7 @@ fn draws_screen(session: &SessionDir, log: &OutputLog, range: Range<u64>, until:
     Ok(drawing.longest <= usize::from(rows) && drawing.rows.len() * 2 >= usize::from(rows))
 }
 
-/// What is known of a stretch of output that may be a drawing.
+/// The known properties of output that may be a drawing.
 #[derive(Default)]
 struct Drawing {
     /// The rows, but for the first, in which the cursor was placed.
@@ -556,7 +555,7 @@ impl Drawing {
     }
 }
 
-/// What the screen shows, but for empty rows at its end.
+/// The screen's contents, without empty rows at its end.
 fn screen(session: &SessionDir, log: &OutputLog, end: u64, colours: bool) -> Result<Vec<u8>> {
     let screen = ScreenCache::look_at(session, log, end)?.screen;
     let mut lines = if colours { screen.coloured_lines(0) } else { screen.lines(0) };
@@ -564,15 +563,15 @@ fn screen(session: &SessionDir, log: &OutputLog, end: u64, colours: bool) -> Res
     Ok(lines.iter().flat_map(|line| [line.as_bytes(), b"\n"].concat()).collect())
 }
 
-/// What the terminal is doing, at the shell's next prompt if that comes before `until`; `None`
-/// where the session has ended.
+/// The terminal's state, at the shell's next prompt if that comes before `until`; `None` if the session has
+/// ended.
 fn terminal(session: &SessionDir, until: Deadline) -> Result<Option<TerminalState>> {
     let Some(mut client) = RelayClient::open(session)? else { return Ok(None) };
     loop {
         let Some(Snapshot { doing, prompt, .. }) = client.snapshot(Parts::TERMINAL)? else {
             return Ok(None);
         };
-        // Who has drawn its prompt is about to read, and nobody is told when it does.
+        // A shell that has drawn its prompt is about to read, and there is no event when it does.
         let soon = match (doing, prompt) {
             (TerminalState::Running, PromptState::Coming) => Deadline::NEVER,
             (TerminalState::Running, PromptState::Stands) => Deadline::after(GLANCE),
@@ -585,14 +584,14 @@ fn terminal(session: &SessionDir, until: Deadline) -> Result<Option<TerminalStat
     }
 }
 
-/// What `--json` tells of an answer.
+/// The data of an answer for `--json`.
 struct Told<'a> {
     met: Option<&'a Met>,
     /// How long the log was.
     end: u64,
     left_out: Option<u64>,
     lost: u64,
-    /// The prompt that the text was typed at stands again.
+    /// The session is back at the prompt that the text was typed at.
     is_prompt: bool,
 }
 
@@ -605,7 +604,7 @@ fn print(session: &SessionDir, output: &[u8], told: &Told, deadline: Deadline) -
     } else {
         Deadline::after(Duration::ZERO)
     };
-    // Who does not tell has been asked before, or has ended.
+    // A relay that does not respond was asked before, or has ended.
     let doing = terminal(session, prompt).ok().flatten();
     let question = match doing {
         Some(doing) if !is_prompt => session.question(doing)?,

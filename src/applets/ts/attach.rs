@@ -83,7 +83,7 @@ struct Follower<'a> {
     // How far the output has been printed.
     shown: u64,
     size: Option<SizeSince>,
-    // `None` where the bytes are printed as they are.
+    // `None` if the bytes are printed as they are.
     frames: Option<Frames>,
     stdout: StdoutLock<'static>,
 }

@@ -195,7 +195,7 @@ fn terminals() -> CheckResult {
     }
 }
 
-/// Which restrictions of sessions this kernel can enforce.
+/// The restrictions of sessions that this kernel can enforce.
 fn confinement() -> CheckResult {
     let (can, cannot): (Vec<_>, Vec<_>) =
         confinement::abilities().into_iter().partition(|(_, why)| why.is_none());

@@ -94,7 +94,7 @@ struct Integration<'a> {
 enum IntegrationTarget {
     /// It reports already.
     Reports,
-    /// A shell, or who passes on what is typed to one, that is told in this.
+    /// A shell of this dialect, or a program that passes on input to one.
     Shell(Dialect),
 }
 
@@ -144,19 +144,19 @@ impl<'a> Integration<'a> {
         self.session.ended()
     }
 
-    /// What the shell is told in that has reported last.
+    /// The dialect of the shell that has reported last.
     fn reporting(&mut self) -> Result<Dialect> {
         let level = self.turn.snapshot(Parts::NONE)?.ok_or_else(|| self.ended())?.level;
         self.session.dialect(level)
     }
 
-    /// Until somebody waits for input who is, or may be, a shell; the reason where that is
-    /// not to be expected.
+    /// Waits until a program waits for input that is, or may be, a shell; returns the reason if that is not
+    /// to be expected.
     fn await_shell(&mut self) -> Result<IntegrationTarget> {
         loop {
             let parts = Parts::TERMINAL.and(Parts::PROGRAM).and(Parts::SHELL);
             let mut now = self.turn.snapshot(parts)?.ok_or_else(|| self.ended())?;
-            // What has taken the shell's place (`exec`) has its process, and does not report.
+            // A program that has replaced the shell (`exec`) has its process, and does not report.
             if let Some(program) = now.program.as_mut().filter(|_| now.successor.is_some()) {
                 program.is_shell = false;
             }
@@ -210,8 +210,8 @@ impl<'a> Integration<'a> {
         refused(self.session, "it is at a secret prompt; nothing was typed; try 'nbs-ts send --secret-stdin'")
     }
 
-    /// Who passes on what is typed does not tell what waits at the other end: does the last
-    /// line look as if that could be a shell? A question for a password is none.
+    /// A program that passes on its input does not show what waits at the other end: does the last line look
+    /// as if that could be a shell? A question for a password does not.
     fn prompt_elsewhere(&self, now: &Snapshot) -> Result<bool> {
         const LONGEST: u64 = 4096;
         let offset = now.offset;
@@ -230,7 +230,7 @@ impl<'a> Integration<'a> {
         Ok(!shown.trim().is_empty())
     }
 
-    /// `None` where it has not answered in time.
+    /// `None` if it has not answered in time.
     fn teach(&mut self, dialect: Dialect) -> Result<Option<Dialect>> {
         self.known = self.session.levels()?.len().max(1);
         self.offset = self.turn.snapshot(Parts::NONE)?.ok_or_else(|| self.ended())?.offset;
@@ -274,7 +274,7 @@ impl<'a> Integration<'a> {
             let place = self.turn.snapshot(Parts::NONE)?.ok_or_else(|| self.ended())?;
             if place.level >= self.known && place.prompt == PromptState::Stands {
                 self.await_drawn_prompt()?;
-                // Where there was no room for its secret, nobody could tell its marks.
+                // If its secret could not be written for lack of space, its marks would not be recognised.
                 return Ok((self.session.levels()?.len() > place.level).then_some(dialect));
             }
             if !self.receive_more()? {
@@ -308,7 +308,7 @@ impl<'a> Integration<'a> {
         Ok(())
     }
 
-    /// What is found in what has been printed since the beginning; `None`: not in time.
+    /// The text found in the output since the beginning; `None`: not in time.
     fn await_output<T>(&mut self, find: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>> {
         let log = self.session.log()?;
         loop {
@@ -322,7 +322,7 @@ impl<'a> Integration<'a> {
         }
     }
 
-    /// `false` where there was nothing in time; an error where the shell has ended.
+    /// `false` if there was nothing in time; an error where the shell has ended.
     fn receive_more(&mut self) -> Result<bool> {
         let place = self.turn.snapshot(Parts::NONE)?.ok_or_else(|| self.ended())?;
         if place.level < self.known && place.prompt == PromptState::Stands {
@@ -335,8 +335,8 @@ impl<'a> Integration<'a> {
         }
     }
 
-    /// Leaves the terminal as it was, as far as who has it still hears: what was typed must
-    /// not be executed later, and its echo is not to stay off.
+    /// Restores the terminal, as far as its program still reads: the typed text must not be executed later,
+    /// and its echo must not stay off.
     fn take_back(&mut self) -> Result<()> {
         let deadline = Deadline::after(TAKING_BACK);
         let mut client = RelayClient::open(self.session)?.ok_or_else(|| self.ended())?;

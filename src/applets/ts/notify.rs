@@ -62,8 +62,7 @@ use crate::{
 /// How many commands may run at a time; the others wait.
 const MOST: usize = 8;
 
-/// A program that takes a task is done a moment after it was typed to, and nothing tells when that is
-/// over.
+/// A program that takes a task is done a moment after input, and there is no event when that is over.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
@@ -92,7 +91,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     Notifier { state_dir, feed, notices, ways, quiet, ended, running: Vec::new(), again }.run()
 }
 
-/// How a person is told.
+/// The ways to notify a person.
 struct Ways {
     command: Option<String>,
     osc: bool,
@@ -108,7 +107,7 @@ struct Notifier {
     quiet: Option<QuietHours>,
     ended: Signals,
     running: Vec<Child>,
-    // Those that are to be looked at again, though nothing tells, and when.
+    // The sessions to look at again without an event, and when.
     again: Map<Handle, Instant>,
 }
 
@@ -179,7 +178,7 @@ impl Notifier {
             *at > now
         });
         for handle in due {
-            // One that has gone meanwhile is told of by others.
+            // If it has gone meanwhile, other events report that.
             let session = self.state_dir.session(&Target::Handle(handle)).ok();
             if let Some(Ok(Some(overview))) = session.map(|session| session.overview())
                 && overview.glance.alive
@@ -190,7 +189,7 @@ impl Notifier {
         Ok(self.again.values().fold(Deadline::NEVER, |next, at| next.min(Deadline::at(*at))))
     }
 
-    /// Tells what there is, if it is time to; gives when to try again.
+    /// Sends the due notices; returns when to try again.
     fn send(&mut self) -> Result<Deadline> {
         if !self.notices.has_some() || self.running.len() >= MOST {
             return Ok(Deadline::NEVER);
@@ -211,7 +210,7 @@ impl Notifier {
     fn tell_of(&mut self, notice: &PersonNotice) -> Result<()> {
         let line = notice.line();
         if self.ways.osc {
-            // What is in it can be shown: it ends nothing.
+            // It has no control characters, so it cannot end the sequence.
             let line = text::escaped(line.as_bytes());
             term::print_to_controlling(format!("\x1b]9;{line}\x07").as_bytes()).trying("print the notice")?;
         }
@@ -252,7 +251,7 @@ fn start(mut command: Command, input: &str) -> Result<Child> {
     let what = format!("run '{}'", command.get_program().display());
     let mut child = command.stdin(Stdio::piped()).spawn().trying(what)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that does not read it needs none.
+        // If the command does not read it, it needs none.
         let _ = stdin.write_all(input.as_bytes());
     }
     Ok(child)
@@ -289,7 +288,7 @@ fn url_in(path: &OsStr) -> Result<String> {
     }
 }
 
-/// The local time, in minutes of the day. Which that is, date(1) knows.
+/// The local time, in minutes of the day. date(1) knows the time zone.
 fn minute_now() -> Result<u32> {
     let what = "ask date(1) for the time of day";
     let told = Command::new("date").arg("+%H:%M").output().trying(what)?;

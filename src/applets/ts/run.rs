@@ -101,8 +101,7 @@ use crate::{
 const TIMED_OUT: u8 = 124;
 const FAILED: u8 = 125;
 const INTERRUPTED: u8 = 126;
-/// What shells say of a command that one of SIGSTOP, SIGTSTP, SIGTTIN and SIGTTOU has
-/// stopped.
+/// The exit codes by which shells report that a command was stopped by SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU.
 const STOPPED: RangeInclusive<u8> = 128 + 19..=128 + 22;
 /// As bash has it for what is wrong with a text.
 const UNFINISHED: u8 = 2;
@@ -168,7 +167,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     }
 }
 
-/// What `--json` tells of a command.
+/// The object of `--json` for a command.
 fn object(
     session: &SessionDir,
     result: &str,
@@ -184,7 +183,7 @@ fn object(
         .bytes("output", output)
 }
 
-/// What kept us from running the command has a code that no command gives.
+/// An error that kept us from running the command has a code that commands do not use.
 pub(super) fn of_run(failure: Failure) -> Failure {
     match failure {
         Failure::Status(_) | Failure::ReaderGone => failure,
@@ -208,7 +207,7 @@ fn is_remote(turn: &mut RelayClient, offset: u64) -> Result<bool> {
     Ok(untranslated.iter().any(|range| range.contains(&last)))
 }
 
-/// What to say of a session whose command is run once.
+/// The error for a one-shot session.
 fn not_a_shell(session: &SessionDir) -> Result<Failure> {
     let (handle, command) = (session.handle(), session.command()?);
     let shown = text::escaped(&command);
@@ -226,13 +225,13 @@ struct Run<'a> {
     signals: Signals,
     handover: CommandDelivery,
     is_nothing: bool,
-    // Which of the shells that report it is for, and what that one's numbers lack to those
-    // of the session's completions.
+    // The level of the shell that runs it, and the difference between the session's completion numbers and
+    // that shell's.
     level: usize,
     ahead: i64,
     // Its output comes from another terminal.
     is_remote: bool,
-    // `None`: the shell is the session's own.
+    // `None`: it is the session's own shell.
     inner: Option<Inner>,
     // Up to where in the log the relay knows that its output has been printed.
     confirmed: u64,
@@ -246,15 +245,14 @@ struct Run<'a> {
     trace: CommandTracker,
     printer: Printer,
     question: Question,
-    // Of a command that is resumed.
+    // For a resumed command.
     answers: Option<AnswerEchoes>,
     // How often it has been interrupted.
     interrupts: usize,
-    // What there was to say when the command was interrupted, and how far the log had
-    // come.
+    // The diagnosis when the command was interrupted, and the log's length then.
     diagnosis: Option<Diagnosis>,
     interrupted_at: Option<u64>,
-    // Why nobody reads what we print: our reader has gone, or the terminal.
+    // Why our output is not read: our reader has gone, or the terminal.
     unread: Option<Failure>,
     // It has been said that there is no room for what is printed.
     has_told_stall: bool,
@@ -267,7 +265,7 @@ enum Cause {
     Signal,
 }
 
-/// What follows a command that has ended.
+/// The state after the end of a command.
 enum Next {
     Prompt,
     /// A call or a limit is ending the session.
@@ -275,7 +273,7 @@ enum Next {
     Ended,
 }
 
-/// What became of the command.
+/// The result of the command.
 enum Outcome {
     Done(i32),
     Ended,
@@ -285,7 +283,7 @@ enum Outcome {
     GivenUp,
     /// The shell wanted more of it, and was interrupted.
     Unfinished,
-    /// Nobody will ever tell, for this reason.
+    /// It will never be known, for this reason.
     Lost(String),
     /// The shell inside the session's own has ended, with this code.
     InnerEnded(i32),
@@ -316,7 +314,7 @@ impl<'a> Run<'a> {
                 session.handle()
             )));
         }
-        // From here on it is known that there is a command, whatever becomes of this call.
+        // From here on the relay knows that there is a command, whatever happens to this call.
         turn.note_job_with_next(&Job::default());
         turn.note_text_with_next(command);
         let place = Run::take_turn(session, wishes, &mut turn, &mut signals)
@@ -339,7 +337,7 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    /// What another call needs to go on with it: how far this one has come, at that place of the log.
+    /// The data with which another call can resume it: our progress, at that offset of the log.
     fn job(&self, handed: Handed, place: u64) -> Job {
         let CommandDelivery { can_look, leaves_unfinished, lines, beginning, .. } = self.handover;
         Job {
@@ -366,7 +364,7 @@ impl<'a> Run<'a> {
         self.relay.note_job_with_next(&job);
     }
 
-    /// Of a command of the session's own shell.
+    /// For a command of the session's own shell.
     fn new(
         session: &'a SessionDir,
         wishes: RunOptions,
@@ -414,8 +412,8 @@ impl<'a> Run<'a> {
         turn: &mut RelayClient,
         signals: &mut Signals,
     ) -> Result<Snapshot> {
-        // However long the others' commands take: each has a deadline of its own,
-        // and who waits can be interrupted.
+        // However long the others' commands take: each has a deadline of its own, and a waiting call can be
+        // interrupted.
         match turn.take_turn(session, wishes.deadline, Some(signals.as_fd()))? {
             Access::Taken(now, _) => Ok(*now),
             Access::Ended => Err(session.ended()),
@@ -510,10 +508,10 @@ impl<'a> Run<'a> {
             && self.unread.is_none()
     }
 
-    /// Sees the command to its end, prints what it prints, and has told what became of it then.
+    /// Watches the command to its end, prints its output, and then has printed its result.
     fn finish(mut self) -> Result<()> {
         let seen = self.see_to_its_end();
-        // Where something of ours has failed, the command goes on all the same.
+        // If something of ours has failed, the command goes on nevertheless.
         let has_told = matches!(seen, Ok(()) | Err(Failure::Status(_))) || self.trace.begun.is_none();
         if has_told && !self.is_left {
             self.relay.note_told();
@@ -528,20 +526,20 @@ impl<'a> Run<'a> {
         if self.wishes.json
             && let Some(lasted) = self.relay.snapshot(Parts::NONE)?.and_then(|now| now.lasted)
         {
-            // We are told of output, and not of a beginning.
+            // The relay reports output, and not its beginning.
             duration = lasted;
         }
         let is_marked = matches!(outcome, Outcome::Done(_));
         if is_marked || matches!(outcome, Outcome::Unfinished) {
             outcome = match self.await_next_prompt(cause.is_some())? {
                 Next::Prompt => outcome,
-                // What is ending the shell may have ended the command, too.
+                // The process that ends the shell may have ended the command, too.
                 Next::Ending if cause.is_none() => {
                     self.await_end()?;
                     Outcome::Ended
                 }
                 Next::Ending => outcome,
-                // fish tells of an `exit`, too.
+                // fish reports an `exit`, too.
                 Next::Ended => Outcome::Ended,
             };
         }
@@ -556,7 +554,7 @@ impl<'a> Run<'a> {
             // It is that of the command before.
             *code = 0;
         }
-        // A prompt that nobody reports is not what the command printed.
+        // A prompt without marks is not output of the command.
         let mut range = self.shown_output(!matches!(outcome, Outcome::Lost(_)))?;
         self.printer.from = self.printer.from.max(range.start);
         if matches!(outcome, Outcome::Unfinished) {
@@ -569,7 +567,7 @@ impl<'a> Run<'a> {
             range.end = range.end.min(outer).max(range.start);
         }
         if matches!(outcome, Outcome::Ended) && !is_marked {
-            // What began like a mark will never be one.
+            // Bytes that began like a mark will never be one.
             range.end = self.trace.next;
         }
         let end = range.end;
@@ -605,10 +603,10 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Until the next call finds the shell at its prompt, if there will be one.
+    /// Waits until the next call finds the shell at its prompt, if there will be one.
     fn await_next_prompt(&mut self, interrupted: bool) -> Result<Next> {
         if std::mem::take(&mut self.trace.again) {
-            // The prompt that stands was made without our hooks.
+            // The present prompt was made without our hooks.
             self.type_in(ACCEPT)?;
         }
         let mut deadline = Deadline::after(LAST_PROMPT);
@@ -624,7 +622,7 @@ impl<'a> Run<'a> {
                 }
                 _ => {}
             }
-            // That a prompt begins nobody is told of.
+            // There is no event when a prompt begins.
             let until = deadline.min(Deadline::after(PROMPT_END));
             match self.await_output(until)? {
                 WaitOutcome::TimedOut if deadline.has_passed() => break,
@@ -638,10 +636,10 @@ impl<'a> Run<'a> {
             self.await_shell()?;
         }
         let has_prompt = matches!(self.trace.stage, Stage::Prompt { .. });
-        // What the relay has heeded it has written down, the line in completion.log too;
-        // and it answers one after the other.
+        // The relay has written all that it has processed, the line in completion.log too; and it answers one
+        // request after the other.
         if has_prompt && self.relay.processed() < self.trace.next {
-            // It may be that we have read more than we were told of.
+            // We may have read more than was reported.
             self.await_output(Deadline::after(Duration::ZERO))?;
         }
         if has_prompt && self.relay.processed() >= self.trace.next {
@@ -671,7 +669,7 @@ impl<'a> Run<'a> {
         let is_given_up = matches!(outcome, Outcome::GivenUp);
         let stall = if is_given_up { self.relay.stall().ok().flatten() } else { None };
         let still = match outcome {
-            // What was seen when the time was over tells it.
+            // The diagnosis from the timeout has it.
             _ if stall.is_some() && cause == Some(Cause::Timeout) => String::new(),
             _ if let Some(why) = stall => format!("; {why}"),
             Outcome::GivenUp if self.trace.begun.is_none() => "; it had not started".to_owned(),

@@ -5,7 +5,7 @@ use crate::terminal::{
     text::{AnsweredPrompt, Prompts, asks, begin_alike},
 };
 
-/// So much may stand before a line that was typed at another prompt than the first.
+/// The longest text before a line that was typed at another prompt than the first.
 const LONGEST_PROMPT: usize = 400;
 
 /// A part of a line: so many of its first characters are not of the answer, and what follows
@@ -69,7 +69,7 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
         let rows = rows_of(&lines[from..], echo.len(), is_echo, begins_echo)?;
         Some(from + rows).filter(|rows| *rows < lines.len())
     };
-    // An editor that has found out where it is draws its prompt anew, further down.
+    // An editor that has found out its position redraws its prompt further down.
     let drawn_anew = || {
         let stood = !before.is_empty() && squeezed(lines[0]) == before;
         let blank = lines[1..].iter().take_while(|line| squeezed(line).is_empty()).count();
@@ -82,7 +82,7 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
         let squeezed = squeezed(line);
         let is_last = lines.len() == 1;
         if squeezed == echo && first.is_empty() || (squeezed == before && !is_last) {
-            // The line that it was typed on; one that was not echoed is still none of the answer.
+            // The line that it was typed on; even if it was not echoed, it is not part of the answer.
         } else if !is_last
             && squeezed.strip_suffix(&*first).is_some_and(|prompt| begin_alike(prompt, &before))
         {
@@ -103,7 +103,7 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
         prompt.is_some_and(|prompt| prompts.have(prompt) || asks(prompt))
     };
     let is_echo = |line: &str, typed: &str| is_asked(line, typed) || (typed.is_empty() && line.is_empty());
-    // The kernel echoes all lines at once, where nobody reads them yet.
+    // The kernel echoes all lines at once, if no program reads them yet.
     let (below, others) = (lines.len() - rest.len(), typed.len());
     let echoed = lines[below..].iter().zip(typed.as_slice());
     if others > 0
@@ -114,7 +114,7 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
         rest.by_ref().take(others).for_each(drop);
         typed.by_ref().for_each(drop);
     }
-    // Where nobody had asked yet, the kernel has echoed, and the editor draws the line, too.
+    // If no program was asking yet, the kernel has echoed, and the editor draws the line, too.
     let mut again = before.is_empty() && !first.is_empty();
     while let Some((index, line)) = rest.next() {
         let line = squeezed(line);
@@ -153,9 +153,9 @@ fn has_blank_above(line: &str, typed: &str, prompts: &Prompts) -> bool {
     })
 }
 
-/// How many lines are an echo, and are so long at most. Editors that break rows themselves end them
-/// with newlines: Python's own also with `\`, and IPython's begins the next with a prompt. `begins`
-/// tells whether an echo begins so, with some of the text.
+/// The number of lines that are an echo, and have at most this length. Editors that break rows themselves end
+/// them with newlines: Python's own also with `\`, and IPython's begins the next with a prompt. `begins`
+/// returns whether an echo begins so, with some of the text.
 fn rows_of(
     lines: &[&str],
     longest: usize,
@@ -198,7 +198,7 @@ fn lacks_at_most(line: &str, echo: &str, most: usize) -> bool {
     (1..=most).contains(&echo.chars().count().saturating_sub(length)) && head + tail >= length
 }
 
-/// What stands before the cursor on its line.
+/// The text before the cursor on its line.
 pub(super) fn before_cursor(plain: &Rendered) -> &str {
     let line = plain.text.split('\n').nth(plain.cursor_line).unwrap_or_default();
     let end = line.char_indices().nth(plain.cursor_chars).map_or(line.len(), |(at, _)| at);
@@ -240,7 +240,7 @@ fn place_behind(line: &str, squeezed: &str) -> usize {
         .count()
 }
 
-/// The characters from one to another of a line; colours are none.
+/// The characters of a line in this range; colours do not count.
 fn cut(line: &str, from: usize, to: usize) -> String {
     let (mut text, mut place, mut escapes) = (String::new(), 0, false);
     for character in line.chars() {
@@ -322,7 +322,7 @@ mod tests {
                 "Out[2]: 5\n",
             ),
             (">>> ", "a\nbcd\n", "a\r\n...> b\\\r\nc\\\r\nd\r\n...> \r\n7\r\n>>> ", "7\n"),
-            // prompt_toolkit draws its prompt anew when it has been told where the cursor is.
+            // prompt_toolkit redraws its prompt when it has received the cursor's position.
             ("pt> ", "6*7", "\r\n\r\n\r\n \x1b[3A\r\x1b[Jpt> 6*7\r\r\n\x1b[J42\r\npt> ", "42\n"),
             (
                 "pt> ",
@@ -343,7 +343,7 @@ mod tests {
                 "\r\x1b[KIn [1]: len('abcdefghijklmnopqrstuvwxyz\r\r\n      ⋮ abcdefghijklmnopqrstuvwxyz')\r\r\nOut[1]: 52\r\n",
                 "Out[1]: 52\n",
             ),
-            // What only begins like the text is output.
+            // A line that only begins like the text is output.
             (">>> ", "abcdef", "\r\nabc\r\nxyz\r\n>>> ", "abc\nxyz\n"),
             ("5>>> ", "abcdef", "abcef\r\n'abcdef'\r\n>>> ", "'abcdef'\n"),
             ("5>>> ", "abcdef", "\r>>> abcdef\r\n'abcdef'\r\n>>> ", "'abcdef'\n"),

@@ -9,17 +9,17 @@ use crate::{
     sys::processes::Process,
 };
 
-/// Who has the foreground of a session whose terminal is `doing` this.
+/// The foreground program of a session whose terminal is in the state `doing`.
 pub(super) struct ForegroundAdvice<'a> {
     session: &'a SessionDir,
     doing: TerminalState,
-    // `None` where nobody is to be seen.
+    // `None` if there is no visible program.
     holder: Option<ForegroundProgram>,
     // It draws the screen as it likes.
     is_screen: bool,
 }
 
-/// Whose way it is in, which the next step depends on.
+/// The blocked command, on which the next step depends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blocked {
     /// A command that is to be run after it.
@@ -42,12 +42,12 @@ impl<'a> ForegroundAdvice<'a> {
         self.holder.as_ref().filter(|holder| !holder.is_shell)
     }
 
-    /// Which program it is, as a part of a sentence.
+    /// The program, as a part of a sentence.
     pub(super) fn named(&self) -> Option<String> {
         self.holder.as_ref().and_then(ForegroundProgram::named)
     }
 
-    /// What answers it, or ends it.
+    /// How to answer it, or end it.
     pub(super) fn next_step(&self, blocked: Blocked) -> String {
         let handle = self.session.handle();
         let program = self.program();

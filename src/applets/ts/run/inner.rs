@@ -18,7 +18,7 @@ const PART: usize = 32 * 1024;
 
 pub(super) struct Inner {
     secret: String,
-    /// What it is to be handed, and the number that the command will have.
+    /// The text to deliver, and the number that the command will have.
     command: Vec<u8>,
     seq: u64,
     /// How far the log had come before it was typed.
@@ -26,7 +26,7 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// `None` where the shell at this place is the session's own.
+    /// `None` if the shell at this place is the session's own.
     pub(super) fn of(levels: &[ReportingShell], place: &Snapshot, command: &[u8]) -> Option<Inner> {
         let level = levels.get(place.level).filter(|_| place.level > 0);
         level.map(|level| Inner {
@@ -39,7 +39,7 @@ impl Inner {
 }
 
 impl Run<'_> {
-    /// Of a text that the shell reads, what has it do that is not to be seen.
+    /// Hides the shell's reaction to a text that it reads.
     pub(super) fn hide_line(&mut self) -> Result<()> {
         match &self.inner {
             Some(inner) if self.handover.is_read && !self.relay.hide(&inner.secret)? => {
@@ -61,7 +61,7 @@ impl Run<'_> {
             if drawn.shows(&keys) || until.has_passed() {
                 return Ok(length);
             }
-            // A line editor may show a part of it only: then the kernel tells that it was read.
+            // A line editor may show only a part of it: then the kernel shows that it was read.
             if !self.is_remote && length > offset {
                 return self.await_drawn();
             }
@@ -81,7 +81,7 @@ impl Run<'_> {
         Ok(has_ended.then_some(Outcome::InnerEnded(code)))
     }
 
-    /// Until the next call finds the shell around it at its prompt.
+    /// Waits until the next call finds the outer shell at its prompt.
     pub(super) fn await_outer_prompt(&mut self) -> Result<()> {
         let deadline = Deadline::after(LAST_PROMPT);
         while self.relay.snapshot(Parts::NONE)?.is_some_and(|place| place.prompt != PromptState::Stands)

@@ -33,7 +33,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Tells, with what is asked for next, how far the output has been printed.
+    /// Sends, with the next request, how much of the output has been printed.
     fn confirm(&mut self) {
         let Some(printed) = self.printer.printed().filter(|printed| *printed > self.confirmed) else {
             return;
@@ -46,10 +46,9 @@ impl Run<'_> {
         }
     }
 
-    /// Where the output lies, but for a line of ours that `set -v` shows, for the end that fish
-    /// marks, for the newline that bash prints where a command has died of an interrupt of ours,
-    /// the echo of those, and as long as more may come for what may be a prompt that nobody
-    /// reports.
+    /// The range of the output, without: a line of ours that `set -v` shows, the end mark of fish, the
+    /// newline that bash prints if a command has died of an interrupt of ours, the echo of those, and, as
+    /// long as more may come, a possible prompt without marks.
     pub(super) fn shown_output(&self, complete: bool) -> Result<Range<u64>> {
         let mut range = self.trace.output();
         let start = range.start.max(range.end.saturating_sub(LONGEST_SHOWN_HOOK));
@@ -74,7 +73,7 @@ impl Run<'_> {
         // A shell inside the session's own gets each as from a keyboard, which is echoed.
         let most = if self.level > 0 { self.interrupts } else { 0 };
         let Some(interrupted) = self.interrupted_at else { return Ok(range) };
-        // One that came before the command did may be echoed behind its beginning.
+        // An interrupt before the command's start may be echoed behind its beginning.
         let (at, least) = if interrupted < range.start { (range.start, 1) } else { (interrupted, 0) };
         if range.contains(&at) && range.end - at <= 2 * most as u64 + 2 {
             let since = self.printer.log.bytes(at, range.end).trying("read the output")?;
@@ -101,9 +100,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Where in this stretch a `\r` before a `\n` is the program's own.
+    /// Finds where in this stretch a `\r` before a `\n` is the program's own.
     pub(super) fn look_at_newlines(&mut self, range: &Range<u64>) -> Result<()> {
-        // A terminal that is elsewhere translates them all, and this one none.
+        // A remote terminal translates all newlines, and this one none.
         if !range.is_empty()
             && !self.is_remote
             && let Some(ranges) = self.relay.untranslated(range.start)?

@@ -17,19 +17,19 @@ use crate::{
 
 /// How long a new shell may take to its first prompt.
 const FIRST_PROMPT: Duration = Duration::from_secs(60);
-/// Nobody tells when a shell begins to wait that prints no prompt (`exec 2>FILE`): so it is
-/// looked for at intervals that grow from a sixteenth to this.
+/// We poll: there is no event when a shell without a prompt (`exec 2>FILE`) begins to wait. So we check at
+/// intervals that grow from a sixteenth to this.
 const LATER_LOOKS: Duration = Duration::from_secs(1);
 /// How long to look a second time at a terminal that seems to be busy: its modes
 /// and who reads it are not seen at one moment.
 const SECOND_LOOK: Duration = Duration::from_millis(200);
 /// How often a shell is asked to drop a line, before it is interrupted.
 const CLEARS: u32 = 2;
-/// How long a command may still take that somebody has sent before: most are done by
-/// then, and who has waited for one's output need not wait for its end, too.
+/// How long another client's earlier command may still take: most are done by then, and a call that has
+/// waited for its output need not wait for its end, too.
 const NEARLY_DONE: Duration = Duration::from_secs(1);
 
-/// What to say where the time was over before the command was typed.
+/// The error if the time was over before the command was typed.
 pub(super) fn too_late(session: &SessionDir, wishes: RunOptions, why: &str) -> Failure {
     let diagnosis = Diagnosis::gather(session, wishes.timeout.unwrap_or_default());
     let message =
@@ -43,7 +43,7 @@ pub(super) fn never_begun(session: &SessionDir) -> Failure {
     status(INTERRUPTED, "interrupted", message)
 }
 
-/// What we have done about a line that is begun at the prompt.
+/// Our actions about a line that is begun at the prompt.
 #[derive(Default)]
 struct BegunLine {
     // How often the shell has been asked to drop it, by a key; whether it has been interrupted, and
@@ -65,8 +65,8 @@ impl BegunLine {
         if let Some(again) = self.again.filter(|again| !again.has_passed()) {
             return Ok(again);
         }
-        // Who still draws has not read the key; else half a key that was typed before may have
-        // taken its beginning.
+        // A shell that still draws has not read the key; else half a key that was typed before may have
+        // swallowed its beginning.
         let draws = self.asked > 0 && doing == TerminalState::Running;
         let pause = if draws || self.asked < CLEARS && self.ask(session, turn, level)? {
             NEARLY_DONE
@@ -108,20 +108,20 @@ pub(super) fn await_prompt(
         let place = now.take().map_or_else(|| turn.snapshot(Parts::NONE), |place| Ok(Some(place)))?;
         let place = place.ok_or_else(|| session.ended())?;
         if place.left_untaken && !next.has_passed() {
-            // What a call has typed that was killed comes first.
+            // Input of a killed call comes first.
             match turn.news_or(next.min(over), Some(signals.as_fd()))? {
                 WaitOutcome::Ended => return Err(session.ended()),
                 WaitOutcome::TimedOut if signals.take() => return Err(never_begun(session)),
                 _ => continue,
             }
         }
-        // Somebody's interrupt may still be on its way to it, and must not hit what we type.
+        // Another client's interrupt may still be on its way to the shell, and must not hit our text.
         let interrupted = place
             .interrupted
             .then(|| *dealt.get_or_insert_with(|| Deadline::after(NEARLY_DONE)))
             .filter(|dealt| !dealt.has_passed() && !line.is_interrupted);
-        // It is seen at a glance, mostly. Where the terminal still has lines, a line editor
-        // may be about to take it: ksh93's does so after the prompt.
+        // The first look mostly shows it. If the terminal is still in canonical mode, a line editor may be
+        // about to change that: ksh93's does so after the prompt.
         let has_editor = place.prompt == PromptState::Stands && !place.lines && interrupted.is_none();
         let reads = has_editor && !place.queued && takes_by_key(session, &place)?;
         if reads && place.seq.is_some() && session.ends_with_prompt(place.offset)? {
@@ -221,9 +221,8 @@ fn is_handed_by_key(level: usize, dialect: Dialect) -> bool {
     level == 0 && dialect != Dialect::Posix
 }
 
-/// The shell's place all the same, where its prompt stands, but something keeps it
-/// from saying so: the hooks are part of what is typed, and put back what is gone.
-/// Else what to say.
+/// The shell's place nevertheless, if it is at its prompt, but something keeps it from reporting that: the
+/// hooks are part of the typed text, and repair what is gone. Else the error.
 pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: TerminalState) -> Result<Snapshot> {
     let parts = Parts::SHELL.and(Parts::PROGRAM);
     let mut now = turn.snapshot(parts)?.ok_or_else(|| session.ended())?;
@@ -245,8 +244,8 @@ pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Termina
     Err(busy(session, doing, &why, &fix))
 }
 
-/// Is it at a prompt that it has not marked? Its last command is over, and its editor is on; if
-/// it reads a line for somebody all the same, zsh knows that, and takes nothing.
+/// Is it at a prompt that it has not marked? Its last command is over, and its editor is on; if it reads a
+/// line for a command all the same, zsh knows that, and takes nothing.
 fn edits_unreported(session: &SessionDir, turn: &mut RelayClient, place: &Snapshot) -> Result<bool> {
     let can_be_asked =
         place.level == 0 && place.prompt == PromptState::Coming && session.dialect(0)? == Dialect::Zsh;

@@ -26,14 +26,13 @@ use crate::{
 /// The command waits for input.
 pub(super) const ASKS: u8 = 123;
 
-/// The kernel tells nobody when somebody begins to wait. So we look when something has been
-/// printed, or typed, and then nothing for a moment, and again at intervals that grow to
-/// this.
+/// We poll: the kernel sends no event when a program begins to wait. So we check when there was output, or
+/// input, and then nothing for a moment, and again at intervals that grow to this.
 const LATER_LOOKS: Duration = Duration::from_secs(1);
 
 /// When to look whether the command waits for input.
 pub(super) struct Question {
-    // `None` where it may wait for as long as it likes.
+    // `None` if it may wait for as long as it likes.
     after: Option<Duration>,
     look: Deadline,
     interval: Duration,
@@ -76,7 +75,7 @@ impl Run<'_> {
             return Ok(None);
         };
         match now.asks(self.session, after)? {
-            // What has come meanwhile belongs to the question, or is the command's end.
+            // Output that has come meanwhile belongs to the question, or is the command's end.
             Some(Waits::Now) if now.offset > self.trace.next => self.question.note_change(),
             Some(Waits::Now) if !self.is_stalled()? => return Ok(Some(now)),
             Some(Waits::Perhaps(again)) => {
@@ -93,7 +92,7 @@ impl Run<'_> {
 
     /// Another call goes on, whose output comes from `printed` on.
     pub(super) fn leave(&mut self, printed: u64) {
-        // One that has not begun was interrupted, and is not to begin by being resumed.
+        // A command that has not begun was interrupted, and must not begin by being resumed.
         if let Stage::Running { .. } = self.trace.stage {
             self.is_left = true;
             let job = self.job(Handed::Printed, printed);
@@ -101,7 +100,7 @@ impl Run<'_> {
         }
     }
 
-    /// What to say then.
+    /// The error for that.
     pub(super) fn asked(&mut self, waiting: &Snapshot) -> Result<Failure> {
         let handle = self.session.handle();
         let diagnosis = Diagnosis::of_output(

@@ -56,12 +56,12 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    /// Has the echo of what was typed left out of the output, as far as the log has been read;
-    /// gives where the rest of one may begin. `over`: no more will come.
+    /// Removes the echo of typed text from the output, as far as the log has been read; returns where the
+    /// rest of one may begin. `over`: no more will come.
     pub(super) fn leave_out_echo(&mut self, over: bool) -> Result<u64> {
         let end = self.trace.next;
         let Some(answers) = &mut self.answers else { return Ok(end) };
-        // Asked for after the log was read: so there is no echo that we have not been told of.
+        // Requested after the log was read: so we know the input for every echo.
         if let Some(typing) = self.relay.typing(answers.known)? {
             answers.note(typing);
         }
@@ -69,9 +69,9 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What was typed while nobody watched the command, or since.
+/// The text typed while no call watched the command, or since.
 pub(super) struct AnswerEchoes {
-    // How much of all that was typed we have been told of.
+    // How much of all input was reported to us.
     known: u64,
     // The echoes that have not been seen, in order.
     pending: VecDeque<Echo>,
@@ -79,14 +79,14 @@ pub(super) struct AnswerEchoes {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Echo {
-    // Where in the log it can begin.
+    // The first offset at which it can begin.
     from: u64,
     bytes: Vec<u8>,
     // It begins there: who draws it is not the kernel.
     exactly: bool,
 }
 
-/// The kernel echoes at once. What has not been echoed within so many bytes never will be.
+/// The kernel echoes at once. Text that was not echoed within this many bytes never will be.
 const LATEST: u64 = 4 * 1024;
 
 impl AnswerEchoes {

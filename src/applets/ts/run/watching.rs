@@ -19,21 +19,21 @@ use crate::{
 const BEGIN: Duration = Duration::from_millis(500);
 /// The same where that has been interrupted, or the shell has taken it.
 const BEGIN_NOW: Duration = Duration::from_millis(100);
-/// How often a command is handed over: a key may be lost in the middle of another, and a
-/// shell may have to mend itself first.
+/// How often a command is delivered: a key may be lost in the middle of another, and a shell may have to
+/// repair its hooks first.
 const ATTEMPTS: u32 = 4;
 /// How long a command may go on after its first interrupt.
 const STUBBORN: Duration = Duration::from_secs(3);
-/// The kernel tells nobody that no end of a command can come any more. So we look when
-/// something has been printed and then nothing for so long, and again at intervals that
-/// grow to `LATER_LOOKS`, which costs a call that waits for hours nothing.
+/// We poll: there is no event when the end of a command cannot come any more. So we check when there was
+/// output and then nothing for this long, and again at intervals that grow to `LATER_LOOKS`, which costs a
+/// call that waits for hours nothing.
 pub(super) const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LATER_LOOKS: Duration = Duration::from_secs(5);
 
 /// How long the command may go on.
 #[derive(Clone, Copy)]
 enum Limit {
-    /// Until then, or until we are told to end it.
+    /// Until then, or until a signal asks us to end it.
     Until(Deadline),
     /// It is being interrupted: again then, and given up then.
     Interrupted { cause: Cause, again: Deadline, give_up: Deadline },
@@ -55,9 +55,8 @@ impl Limit {
     }
 }
 
-/// What nobody would tell us, and is looked for at times: that the command will never begin,
-/// or, once it has, that nobody will ever tell its end. Seen once, what tells it may be on
-/// its way; seen twice, it is certain.
+/// A state without an event, which we poll: the command will never begin, or, once it has, its end will never
+/// be reported. Seen once, the report may be on its way; seen twice, it is certain.
 struct Recheck {
     of: DoubtOf,
     look: Deadline,
@@ -67,7 +66,7 @@ struct Recheck {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DoubtOf {
     Beginning,
-    /// Where nothing is printed, it is looked less and less often.
+    /// Without output, we look less and less often.
     End {
         interval: Duration,
     },
@@ -113,7 +112,7 @@ impl Recheck {
     }
 }
 
-/// Why there will never be a mark that tells a command's end.
+/// Why there will never be a mark that reports a command's end.
 enum UnreportedEnd {
     /// A program of this name has taken the shell's place.
     Replaced(String),
@@ -158,7 +157,7 @@ impl Run<'_> {
                 return Ok(Outcome::Unfinished);
             }
             if self.trace.unfinished {
-                // What is printed again is none of its doing.
+                // Repeated output is not from this command.
                 if self.relay.snapshot(Parts::SHELL)?.is_some_and(|now| now.shell_waits) {
                     self.interrupt_unfinished()?;
                     return Ok(Outcome::Unfinished);
@@ -213,7 +212,7 @@ impl Run<'_> {
                             return Ok(Outcome::GivenUp);
                         }
                         if matches!(self.trace.stage, Stage::Taken { .. }) {
-                            // It waits for the rest, and says so to nobody (`exec 2>file`).
+                            // It waits for the rest, and does not report that (`exec 2>file`).
                             self.trace.unfinished = true;
                             continue;
                         }
@@ -244,8 +243,8 @@ impl Run<'_> {
         }
     }
 
-    /// Is there no room for what has been printed? Then it does not tell what has become of the
-    /// command. Says so once.
+    /// Is there no space for the output? Then the output does not show the state of the command. Prints that
+    /// once.
     pub(super) fn is_stalled(&mut self) -> Result<bool> {
         let stall = self.relay.stall()?;
         if let Some(why) = &stall
@@ -260,10 +259,10 @@ impl Run<'_> {
         Ok(stall.is_some())
     }
 
-    /// Interrupts the command; `false` where the session has ended.
+    /// Interrupts the command; `false` if the session has ended.
     fn interrupt_again(&mut self) -> Result<bool> {
-        // Who waits for input after the first has had it: another shell, say, which would draw
-        // a prompt for each that follows.
+        // A program that waits for input after the first interrupt has had it: another shell, say, which
+        // would draw a prompt for each that follows.
         let waits = |doing| matches!(doing, TerminalState::Raw | TerminalState::Line);
         if self.interrupts > 0 && self.relay.doing()?.is_some_and(waits) {
             return Ok(true);
@@ -290,7 +289,7 @@ impl Run<'_> {
     /// for another?
     fn is_passed_over(&mut self) -> Result<bool> {
         if self.level > 0 {
-            // How long it is on its way to another machine nobody knows: its prompt tells.
+            // Its time to another machine is unknown: its prompt shows that it arrived.
             return Ok(self
                 .relay
                 .snapshot(Parts::NONE)?
@@ -308,8 +307,8 @@ impl Run<'_> {
         Err(self.passed_over())
     }
 
-    /// Has the shell look whether it can tell how the command has ended, if it can look
-    /// and has not often been asked to.
+    /// Makes the shell check whether it can report how the command has ended, if it can check and has not
+    /// often been asked to.
     fn ask_how_it_ended(&mut self) -> Result<bool> {
         if !self.handover.can_look || self.looks >= ATTEMPTS {
             return Ok(false);
@@ -340,8 +339,7 @@ impl Run<'_> {
         }
     }
 
-    /// What to say then. What may be left of our line must not be there for the
-    /// next call.
+    /// The error for that. The rest of our line must not be there for the next call.
     fn passed_over(&mut self) -> Failure {
         let handle = self.session.handle();
         let why = Failure::failed(format!(
@@ -349,7 +347,7 @@ impl Run<'_> {
              key bindings, 'stty', readonly variables (PS0, PROMPT_COMMAND), or functions, aliases or \
              'enable -n' that take builtins or names of ours away"
         ));
-        // Where it cannot be sent, the next call finds out.
+        // If it cannot be sent, the next call finds out.
         if self.relay.interrupt().is_ok() {
             let _ = self.await_shell();
         }
@@ -368,19 +366,19 @@ impl Run<'_> {
         }
     }
 
-    /// Why there will never be a mark that tells the command's end, if that is so.
+    /// Why there will never be a mark that reports the command's end, if that is so.
     fn lost(&mut self) -> Result<Option<UnreportedEnd>> {
         let parts = Parts::SHELL.and(Parts::TERMINAL);
         let Some(now) = self.relay.snapshot(parts)? else { return Ok(None) };
         let waits = now.shell_waits;
         if let Some(name) = now.successor {
-            // One that wants nothing may end, and so tell its code.
+            // A program that wants nothing may end, and so report its code.
             let asks = waits || now.doing != TerminalState::Running;
             return Ok(asks.then_some(UnreportedEnd::Replaced(name)));
         }
         let mut unreported = waits && self.session.ends_with_prompt(self.trace.next)?;
         if waits && !unreported && self.handover.can_look && self.looks < ATTEMPTS {
-            // Who waits with the line editor on is at its prompt, or in `read -e`.
+            // A shell that waits with the line editor on is at its prompt, or in `read -e`.
             unreported = self.relay.modes()?.is_some_and(|modes| modes.bracketed_paste);
         }
         Ok(unreported.then_some(UnreportedEnd::Unreported))
