@@ -1,8 +1,7 @@
-//! One declared call: what a command's header says may be given, and the words of a call, read by it.
+//! One declared call: the syntax in a command's header, and the words of a call, parsed by it.
 //!
-//! `build.rs` makes a table of each header. By that table words are parsed, completed, told to
-//! programs and sent to other machines; a command gets what was given, and looks only at what the
-//! table cannot say.
+//! `build.rs` makes a table of each header. By that table words are parsed, completed, described to programs
+//! and sent to other machines; a command gets the parsed words, and checks only what the table cannot.
 
 #[cfg(test)]
 mod usage;
@@ -19,7 +18,7 @@ use crate::{
     session::Target,
 };
 
-/// What may be given to a command.
+/// The syntax of a command.
 pub(crate) struct Syntax {
     /// In the order of the help.
     pub(crate) options: &'static [OptionSyntax],
@@ -33,9 +32,9 @@ pub(crate) struct Syntax {
 /// An option, by its name without dashes.
 pub(crate) struct OptionSyntax {
     pub(crate) name: &'static str,
-    /// What it takes, as its help calls that; nothing if it takes nothing.
+    /// The name of its value in the help; empty if it has none.
     pub(crate) value: &'static str,
-    /// What holds where it is not given; nothing if the help says nothing of it.
+    /// Its default; empty if the help has none.
     pub(crate) default: &'static str,
     pub(crate) is_repeatable: bool,
 }
@@ -131,12 +130,12 @@ pub(crate) struct CommandLine {
     options: Vec<(&'static OptionSyntax, OsString)>,
     // The word that chose the form.
     word: Option<OsString>,
-    // Of each operand of the form what was given.
+    // The words for each operand of the form.
     operands: Vec<(&'static Operand, Vec<OsString>)>,
     json: bool,
-    // Which options the command has looked at, as bits: one that it does not know of is a mistake of ours.
+    // The options that the command has read, as bits: one that it does not read is a bug of ours.
     looked_at: Cell<u64>,
-    /// The umask of whoever called us.
+    /// Our caller's umask.
     pub(crate) umask: u32,
 }
 
@@ -288,7 +287,7 @@ impl CommandLine {
     }
 }
 
-/// What a command asks of its words.
+/// The parsed words, as a command reads them.
 impl CommandLine {
     pub(crate) fn json(&self) -> bool {
         self.json
@@ -308,14 +307,14 @@ impl CommandLine {
         self.last(name).map(|value| kind(name, value)).transpose()
     }
 
-    /// The same of one that has a default, which is what the header says.
+    /// The same for an option with a default, which the header has.
     pub(crate) fn value<T>(&self, name: &str, kind: impl Fn(&str, &OsStr) -> Result<T>) -> Result<T> {
         let value = self.last(name);
         let default = || self.syntax.option(name).expect("the header has it").default.as_ref();
         kind(name, value.unwrap_or_else(default))
     }
 
-    /// The values of one that may be repeated.
+    /// The values of a repeatable option.
     pub(crate) fn values<T>(&self, name: &str, kind: impl Fn(&str, &OsStr) -> Result<T>) -> Result<Vec<T>> {
         self.last(name);
         let all = self.options.iter().filter(|(option, _)| option.name == name);
@@ -334,7 +333,7 @@ impl CommandLine {
         self.word.as_deref().and_then(OsStr::to_str).unwrap_or_default()
     }
 
-    /// What is given for an operand, by the name that the usage has for it.
+    /// The words for an operand, by its name in the usage.
     pub(crate) fn operands(&self, name: &str) -> &[OsString] {
         let found = self.operands.iter().find(|(operand, _)| operand.name == name);
         found.map_or(&[], |(_, words)| words)
@@ -364,8 +363,7 @@ impl CommandLine {
         self.syntax.option(name).is_some()
     }
 
-    /// The words of the same call for other sessions; `change` may give an option another word, or
-    /// none at all.
+    /// The words of the same call for other sessions; `change` may replace an option's word, or drop it.
     pub(crate) fn words_for(
         &self,
         sessions: &[OsString],
@@ -393,8 +391,7 @@ impl CommandLine {
         self.syntax.option(word.split('=').next()?).map(|option| option.name)
     }
 
-    /// The option of ours that stands among the options of a program, if the text is a call of one
-    /// that `is_such`.
+    /// The option of ours among the options of a program, if the text is a call of a program that `is_such`.
     pub(crate) fn option_behind(&self, is_such: impl Fn(&[u8]) -> bool) -> Option<&str> {
         let (_, words) = self.operands.iter().find(|(operand, _)| operand.is_text)?;
         let (_, rest) = words.split_first().filter(|(program, _)| is_such(program.as_bytes()))?;
@@ -403,7 +400,7 @@ impl CommandLine {
         options.find(|word| name(word).is_some_and(|name| self.syntax.option(&name).is_some()))
     }
 
-    /// To be called when the command is done: has it heeded all options that were given?
+    /// Called when the command is done: has it processed all given options?
     pub(crate) fn check_processed(&self) {
         let is_processed = |name: &&str| {
             let place = self.syntax.options.iter().position(|option| option.name == *name);

@@ -1,8 +1,7 @@
-//! What command lines are made of: options, times, sizes, names, free text;
-//! and the one way to print an answer.
+//! The parts of command lines: options, times, sizes, names, free text; and the one way to print an answer.
 //!
-//! Everything here turns a word into a type once, at the edge, or says in one
-//! line what would have been right.
+//! Everything here turns a word into a type once, at the edge, or prints in one line what would have been
+//! right.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -29,7 +28,7 @@ pub(crate) struct Args {
     json: bool,
     // A `--` has been seen: what follows are operands.
     options_over: bool,
-    /// The umask of whoever called us; our own is 077.
+    /// Our caller's umask; our own is 077.
     pub(crate) umask: u32,
 }
 
@@ -68,8 +67,7 @@ impl Args {
         Ok(())
     }
 
-    /// The next word as it is, where it begins with a dash and yet is no option, nor one that works
-    /// everywhere.
+    /// The next word as it is, if it begins with a dash but is not an option, nor one that works everywhere.
     pub(crate) fn text_but_for(&mut self, is_option: impl Fn(&str) -> bool) -> Option<OsString> {
         let mut words = self.parser.try_raw_args()?;
         let word = words.peek().filter(|word| word.as_bytes().starts_with(b"-") && *word != "-h")?;
@@ -201,7 +199,7 @@ pub(crate) fn bad_value(option: &str, value: &OsStr, why: &str) -> Failure {
     Failure::bad_args(format!("'{}', given for --{option}, {why}", value.display()))
 }
 
-/// What is wrong with a word that should be a terminal's size.
+/// The fault of a word that should be a terminal's size.
 pub(crate) const NO_TERMINAL_SIZE: &str = "is not a size like 80x24 (1 to 9999 each)";
 
 /// The longest time that is taken for meant: a hundred years.
@@ -226,7 +224,7 @@ pub(crate) fn parse_time(value: &OsStr) -> Option<Duration> {
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // What comes after nine digits is less than a nanosecond of a second.
+    // Digits after the ninth are less than a nanosecond of a second.
     let fraction = &fraction[..fraction.len().min(9)];
     let nanoseconds = unit.as_nanos() * u128::from(whole_number(fraction.as_bytes())?);
     let nanoseconds = u64::try_from(nanoseconds / 10_u128.pow(fraction.len() as u32)).ok()?;
@@ -293,11 +291,11 @@ pub(crate) fn whole_stdin(deadline: Deadline) -> Result<Vec<u8>> {
 /// Says on standard error what the caller should know though it got its answer.
 pub(crate) fn warn(who: &str, warning: &str) {
     let line = format!("{who}: {}\n", terminal::text::escaped(warning.as_bytes()));
-    // Where standard error is gone there is nobody left to tell.
+    // If standard error is closed, no one reads this.
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// What became of writing an answer.
+/// The result of writing an answer.
 pub(crate) fn written(result: io::Result<()>) -> Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::ReaderGone),

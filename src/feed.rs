@@ -1,6 +1,5 @@
-//! The feed of sessions: those there are, here and on other machines, and then each change, as
-//! whoever knows of it tells. Nothing is looked for by the clock. `top`, the page, `events` and
-//! `list --follow` take this one.
+//! The feed of sessions: the existing ones, here and on other machines, and then each change, as its source
+//! reports it. Nothing polls by the clock. `top`, the page, `events` and `list --follow` use this feed.
 
 mod far;
 mod here;
@@ -17,12 +16,12 @@ use here::{Roster, RosterEvent};
 pub(crate) use news::FeedNews;
 
 pub(crate) struct Feed {
-    // `None`: those here are not wanted.
+    // `None`: the sessions here are not wanted.
     here: Option<Roster>,
     far: Vec<FarFeed>,
 }
 
-/// What of it can be read.
+/// The part of it that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FeedEvent {
     Here(RosterEvent),
@@ -30,9 +29,9 @@ pub(crate) enum FeedEvent {
 }
 
 impl Feed {
-    /// Of those with this in their name, if it is given, on these machines, `None` being this one.
-    /// Gives all that there are here, also the dead ones; of the live ones, and of all on other
-    /// machines, there will be news.
+    /// Begins with the sessions that have this in their name, if it is given, on these machines, `None` being
+    /// this one. Returns all sessions here, also the dead ones; the live ones, and all on other machines,
+    /// will be reported.
     pub(crate) fn begin(
         state_dir: &StateDir,
         pattern: Option<&str>,

@@ -9,7 +9,7 @@ pub(crate) mod topics;
 use crate::{call::Syntax, json::Object};
 use page::{Entry, Page};
 
-/// What a header says. `build.rs` has read it, so it can be read.
+/// A parsed header. `build.rs` has parsed it, so it is valid.
 pub(crate) fn parse(header: &str) -> Page<'_> {
     Page::parse(header).expect("build.rs has read it")
 }

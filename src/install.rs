@@ -1,9 +1,8 @@
-//! What `nbs --install --prefix=DIR` puts below DIR: the file, its links, man pages and
+//! The files that `nbs --install --prefix=DIR` puts below DIR: the file itself, its links, man pages and
 //! completions.
 //!
-//! What is in the way is found before anything is made; and each file is put there whole, so
-//! that one in use may be replaced. Everybody may read it, whatever the umask, and whatever the
-//! mode of one that is there already.
+//! Obstacles are found before anything is made; and each file is replaced as a whole, so that it may be in
+//! use meanwhile. Everyone may read it, whatever the umask, and whatever the mode of the previous file.
 
 use std::{
     env::consts::ARCH,
@@ -40,7 +39,7 @@ impl Item {
         Ok(Item { path: format!("bin/{name}"), content, mode: 0o755 })
     }
 
-    /// What is there in its place; an error if that cannot be replaced.
+    /// The state of the file's path; an error if it cannot be replaced.
     fn look(&self, path: &Path) -> io::Result<Place> {
         let own = match fs::symlink_metadata(path) {
             Ok(own) => own,
@@ -59,7 +58,7 @@ impl Item {
         let Some(file) = fs::metadata(path).ok().filter(is_same) else { return Ok(Place::Taken) };
         Ok(match file.permissions().mode() & self.mode == self.mode {
             true => Place::Right,
-            // What a link leads to is not ours to change.
+            // We do not change a link's target.
             false if own.is_symlink() => Place::Taken,
             false => Place::Closed,
         })
@@ -77,14 +76,14 @@ impl Item {
             fs::rename(&beside, path)
         })();
         if put.is_err() {
-            // What is left of it is in nobody's way; the error before is what counts.
+            // A leftover does no harm; the earlier error counts.
             let _ = fs::remove_file(&beside);
         }
         put
     }
 }
 
-/// What is in the place of a file.
+/// The state of a file's path.
 enum Place {
     Free,
     /// The file itself, byte for byte.
@@ -99,14 +98,13 @@ enum Place {
 pub(crate) fn check_ourselves(ourselves: &Path) -> Result<()> {
     match Program::look(ourselves) {
         Ok(Some(program)) if !program.is_whole() => refused(ourselves, &format!("it is {program}")),
-        // Whoever may run a file need not be allowed to read it.
+        // Permission to run a file does not include permission to read it.
         _ => Ok(()),
     }
 }
 
-/// Puts our own file, `texts` and links of these names below the prefix; beside our own, the
-/// files for other architectures that lie beside it. What is there already is left; what is
-/// otherwise in the way is replaced with `force`.
+/// Puts our own file, `texts` and links of these names below the prefix; beside our own, the files for other
+/// architectures that lie beside it. Files that are there already stay; obstacles are replaced with `force`.
 pub(crate) fn below(
     prefix: &Path,
     ourselves: &Path,

@@ -25,13 +25,13 @@ impl Object {
         self.raw(name, &value)
     }
 
-    /// Bytes that ought to be UTF-8.
+    /// Bytes that should be UTF-8.
     pub(crate) fn bytes(mut self, name: &str, value: &[u8]) -> Object {
         self.lossy |= std::str::from_utf8(value).is_err();
         self.text(name, &String::from_utf8_lossy(value))
     }
 
-    /// Bytes, or `null` where there are none.
+    /// Bytes, or `null` if there are none.
     pub(crate) fn bytes_or_null(self, name: &str, value: Option<&[u8]>) -> Object {
         match value {
             Some(value) => self.bytes(name, value),
@@ -141,20 +141,20 @@ impl Object {
     }
 }
 
-/// What an error says, as `--json` has it printed.
+/// The message of an error that `--json` has printed.
 pub(crate) fn error_of(line: &str) -> Option<String> {
     let object: Value = serde_json::from_slice(line.as_bytes()).ok()?;
     object["error"].as_str().map(|message| text::escaped(message.as_bytes()))
 }
 
-/// A JSON string. Control characters (RFC 8259, section 7), DEL and what can make a line
-/// read as what it is not are escaped, so that an object can be shown on a terminal.
-/// The texts in an array; none of what is no array.
+/// The texts in an array; empty if it is not an array.
 pub(crate) fn texts(value: &Value) -> Vec<String> {
     let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
     values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
+/// A JSON string. Control characters (RFC 8259, section 7), DEL and characters that make a line look
+/// different are escaped, so that an object can be shown on a terminal.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -175,8 +175,7 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// An object as somebody else has printed it, where it must do no harm on a terminal: it is
-/// the same object.
+/// An object that another program has printed, made harmless for a terminal: it is the same object.
 pub(crate) fn shown(object: &str) -> String {
     let mut shown = String::with_capacity(object.len());
     for character in object.chars() {
@@ -189,8 +188,8 @@ pub(crate) fn shown(object: &str) -> String {
     shown
 }
 
-/// The fields of an object as somebody else has printed it, in their order, each with its value as it
-/// stands there; `None` for what is no object, or has two fields of one name.
+/// The fields of an object that another program has printed, in their order, each with its unchanged value;
+/// `None` if it is not an object, or has two fields of one name.
 pub(crate) fn fields(object: &str) -> Option<Vec<(String, &str)>> {
     let Ok(Value::Object(values)) = serde_json::from_str(object) else { return None };
     let inside = object.trim().strip_prefix('{')?.strip_suffix('}')?;
@@ -205,7 +204,7 @@ pub(crate) fn fields(object: &str) -> Option<Vec<(String, &str)>> {
     (fields.len() == values.len()).then_some(fields)
 }
 
-/// What is between the separators of valid JSON that stand in no string and in nothing nested.
+/// The parts between the separators of valid JSON that are neither in a string nor nested.
 fn split(json: &str, separator: u8) -> Vec<&str> {
     let (mut parts, mut begin, mut depth, mut in_string, mut is_escaped) = (Vec::new(), 0, 0, false, false);
     for (at, byte) in json.bytes().enumerate() {
@@ -227,8 +226,8 @@ fn split(json: &str, separator: u8) -> Vec<&str> {
     parts
 }
 
-/// A value that somebody else has printed, with these fields in place of its own; it can be shown
-/// on a terminal.
+/// A value that another program has printed, with these fields in place of its own; it can be shown on a
+/// terminal.
 pub(crate) fn value_with(value: &Value, instead: &[(&str, &str)]) -> String {
     match value {
         Value::String(text) => quoted(text),

@@ -33,8 +33,8 @@ mod worker;
 
 use std::{env, process::ExitCode};
 
-/// What musl has maps, and gives back, a page or more for each size that is asked for:
-/// of what a call costs besides the start of a process, that was half.
+/// musl's allocator maps, and unmaps, a page or more for each size that is requested: that was half of a
+/// call's cost besides the start of a process.
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 

@@ -1,7 +1,6 @@
-//! Numbers, times and bytes as our own files, lines and JSON have them: written,
-//! and read again to the letter.
+//! Numbers, times and bytes in the format of our own files, lines and JSON: written, and parsed strictly.
 //!
-//! Pure. What is not as we write it (a sign, a blank, nothing) is no number.
+//! Pure. Anything in another format (a sign, a blank, nothing) is not a number.
 
 use std::{str::FromStr, time::Duration};
 

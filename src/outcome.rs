@@ -21,19 +21,18 @@ pub(crate) enum Failure {
     TimedOut(Message),
     /// Exit 4: the command line is wrong; nothing was tried.
     BadArgs(Message),
-    /// Any exit code: of `run`, which hands on its command's own and tells what
-    /// became of the command otherwise in codes of its own.
+    /// Any exit code: of `run`, which passes on its command's own, and has codes of its own for other
+    /// results.
     Status(Box<Status>),
     /// Exit 1, and the answer has been given already: nothing to say.
     Quiet,
-    /// Whoever read our output has gone: we end as SIGPIPE would end us.
+    /// The reader of our output has gone: we end as SIGPIPE would end us.
     ReaderGone,
     /// `--help` stood on the command line: the caller prints it, and exits 0.
     HelpAsked,
 }
 
-/// What there is to say, behind a pointer: a failure is handed up through many calls, most
-/// of which have none.
+/// A message, behind a pointer: a failure is passed up through many calls, most of which have none.
 #[derive(Debug)]
 pub(crate) struct Message(Box<Said>);
 
@@ -92,7 +91,7 @@ impl Failure {
         Failure::BadArgs(message.into())
     }
 
-    /// `message`: `None` where it has been said already.
+    /// `message`: `None` if it has been printed already.
     #[cold]
     pub(crate) fn status(code: u8, kind: &'static str, message: Option<String>) -> Failure {
         Failure::Status(Box::new(Status { code, kind, message: message.map(Message::from) }))

@@ -1,4 +1,4 @@
-//! What `build.rs` has packed (RFC 1951).
+//! Unpacks the data that `build.rs` has packed (RFC 1951).
 
 use miniz_oxide::inflate::decompress_slice_iter_to_slice;
 

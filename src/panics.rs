@@ -1,8 +1,8 @@
-//! What nbs says when it panics, which is always an error of its own.
+//! The message of a panic, which is always an error of nbs.
 //!
-//! A panic ends the process at once (`panic = "abort"`). Before that, one line says what
-//! happened, where, and what to report: on standard error, and in the state folder, because a
-//! relay's standard error goes nowhere. `doctor` shows the last one.
+//! A panic ends the process at once (`panic = "abort"`). Before that, one line says what happened, where, and
+//! what to report: on standard error, and in the state directory, because a relay's standard error goes
+//! nowhere. `doctor` shows the last one.
 
 use std::{ffi::OsStr, io::Write, panic, path::Path, time::SystemTime};
 

@@ -24,7 +24,7 @@ pub(crate) fn eventually(what: &str, fact: impl Fn() -> bool) {
     }
 }
 
-/// What was right, with some of it changed, taken out, doubled or cut off.
+/// Valid bytes, with some of them changed, removed, doubled or cut off.
 pub(crate) fn spoiled(right: &[u8], random: &mut Rng) -> Vec<u8> {
     const BYTES: &[u8] = b"\0\n\r\x1b\xff\xc3 ;:,.=-+%@/\\\"'x0189azAZ";
     let mut bytes = right.to_vec();
@@ -42,7 +42,7 @@ pub(crate) fn spoiled(right: &[u8], random: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Where numbers end.
+/// Numbers at the ends of ranges.
 const NUMBERS: [&str; 9] = [
     "0",
     "-1",

@@ -24,7 +24,7 @@ impl<K: Ord, V> Map<K, V> {
     where
         K: Borrow<Q>,
     {
-        // What comes last mostly belongs there.
+        // New keys mostly belong at the end.
         match self.0.last() {
             Some((last, _)) if last.borrow() < key => Err(self.0.len()),
             _ => self.0.binary_search_by(|(other, _)| other.borrow().cmp(key)),
@@ -54,7 +54,7 @@ impl<K: Ord, V> Map<K, V> {
         }
     }
 
-    /// What is there, or else this.
+    /// The value of the key, or else this one.
     pub(crate) fn or_insert(&mut self, key: K, value: V) -> &mut V {
         let place = self.place(&key).unwrap_or_else(|place| {
             self.0.insert(place, (key, value));

@@ -1,9 +1,8 @@
 //! Workers: agents that do one task each, in a session of their own.
 //!
-//! A worker is a task file, `<root>/.nbs/workers/<handle>.md`, in which it keeps
-//! its state; an agent, which opens a session with that handle in its name; and
-//! a monitor, which ends the session when the task is over. What is known of a
-//! worker is read off these three each time; nothing else is written down.
+//! A worker is a task file, `<root>/.nbs/workers/<handle>.md`, in which it keeps its state; an agent, which
+//! opens a session with that handle in its name; and a monitor, which ends the session when the task is over.
+//! The state of a worker is read from these three each time; nothing else is written.
 
 pub(crate) use foreground::ForegroundJob;
 pub(crate) use handle::{Role, WorkerHandle};

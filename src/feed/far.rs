@@ -1,6 +1,6 @@
-//! The sessions of another machine: told by `list --json --follow` there.
+//! The sessions of another machine, from `list --json --follow` there.
 //!
-//! What comes from there is believed of that machine's sessions only, and is text.
+//! The machine is trusted only about its own sessions, and its data is text.
 
 use crate::{
     feed::news::FeedNews,

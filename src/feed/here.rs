@@ -1,5 +1,5 @@
-//! All live sessions here, each with a connection on which its relay tells when what it does
-//! has changed. Nothing is looked for by the clock.
+//! All live sessions here, each with a connection on which its relay reports changes of its state. Nothing
+//! polls by the clock.
 
 use std::time::Duration;
 
@@ -20,34 +20,34 @@ use crate::{
 };
 
 pub(super) struct Roster {
-    // Of the folder of all sessions.
+    // For the directory of all sessions.
     folder: Watch,
     pattern: Option<String>,
-    // Those that we have told of, and that have not been removed.
+    // The sessions that we have reported, and that have not been removed.
     known: Map<Handle, Option<Name>>,
     followed: Vec<Followed>,
     // Those that are to be followed: as they were when we began, and those that could not be
     // when we tried, which is tried again when something comes or goes.
     first: Vec<Handle>,
     unreached: Vec<Handle>,
-    // The folder has something to tell.
+    // The directory has changes.
     stirred: bool,
-    // Of relays that have told nothing by then, it is told that they do not tell.
+    // The deadline at which relays without a report are reported as silent.
     patience: Deadline,
 }
 
 struct Followed {
     session: SessionDir,
     client: RelayClient,
-    // Its relay has something to tell; and has told nothing yet.
+    // Its relay has sent something; and has not reported yet.
     stirred: bool,
     is_silent: bool,
 }
 
-/// How long a relay may take to tell the first time. One that has been stopped tells nothing.
+/// How long a relay's first report may take. A stopped relay sends none.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What of the roster can be read.
+/// The part of the roster that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RosterEvent {
     Folder,
@@ -55,8 +55,8 @@ pub(crate) enum RosterEvent {
 }
 
 impl Roster {
-    /// Of those with this in their name, if it is given. Gives all of these that there are,
-    /// also the dead ones; of the live ones there will be news, once each at the least.
+    /// Begins with the sessions that have this in their name, if it is given. Returns all of these, also the
+    /// dead ones; for the live ones there will be at least one report each.
     pub(super) fn begin(state_dir: &StateDir, pattern: Option<String>) -> Result<(Roster, Vec<ListEntry>)> {
         let what = "watch the sessions";
         child::raise_open_files().trying(what)?;
@@ -187,7 +187,7 @@ impl Roster {
     }
 }
 
-/// Of one that is removed meanwhile, the folder tells.
+/// If it is removed meanwhile, the directory reports that.
 fn tell_of(session: &SessionDir, told: ReportedState, send: &mut dyn FnMut(FeedNews)) {
     if let Some(glance) = ListEntry::at(session) {
         send(FeedNews::Told(Box::new(ActivityView::brief(glance, told))));
@@ -195,7 +195,7 @@ fn tell_of(session: &SessionDir, told: ReportedState, send: &mut dyn FnMut(FeedN
 }
 
 impl Followed {
-    /// `false` where it has ended.
+    /// `false` if it has ended.
     fn receive(&mut self, send: &mut dyn FnMut(FeedNews)) -> Result<bool> {
         while self.client.follow()? {
             if !self.stirred {

@@ -1,12 +1,11 @@
-//! What a feed tells.
+//! The events of a feed.
 
 use crate::session::{ActivityView, Address, Name};
 
-/// What has become known.
+/// An event.
 pub(crate) enum FeedNews {
-    /// What this one does: as far as its relay tells it (for the rest see [`ActivityView::look`]), or
-    /// in full, if it is on another machine. Of a live one here that does not let us follow it,
-    /// nothing.
+    /// A session's state: its relay's report (for the rest see [`ActivityView::look`]), or the full state, if
+    /// it is on another machine. For a live session here that we cannot follow, nothing.
     Told(Box<ActivityView>),
     Removed(Address, Option<Name>),
     /// A machine does not answer, and why. If `is_over`, what its sessions do is not known.

@@ -24,8 +24,7 @@ impl Text {
         Text { start, end }
     }
 
-    /// That of a file, by its path under `src`. For constants: a name that is not known
-    /// does not compile.
+    /// The text of a file, by its path under `src`. For constants: an unknown name does not compile.
     pub(crate) const fn of(path: &str) -> Text {
         let mut place = 0;
         loop {

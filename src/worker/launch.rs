@@ -25,7 +25,7 @@ use crate::{
 /// standard input, unless it says otherwise: so `<&0` (POSIX, 2.9.3.1).
 const LINE: &str = r#"NBS_HANDLE=$1 NBS_TRANSPORT=ts NBS_INITIAL_PROMPT=$4 setsid "$3" --root="$2" --dangerously-skip-permissions <&0 >/dev/null 2>&1 &"#;
 
-/// Whose agent it is, as that line has it.
+/// The variable with the agent's handle, as that line has it.
 pub(super) const HANDLE_ENV: &str = "NBS_HANDLE";
 
 /// An agent that is a bash script opens the terminal of its standard input when it starts. If our

@@ -8,7 +8,7 @@ use crate::sys::{deadline::Deadline, watch::Paths};
 /// watches (inotify(7)), and a worker must not go unwatched for that.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// `None` where the kernel does not watch for us.
+/// `None` if the kernel does not watch for us.
 #[derive(Default)]
 pub(crate) struct Lookout(Option<Paths>);
 

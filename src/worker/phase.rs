@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a state must stand before it counts: who writes it may not have
-/// written all of the file yet, or may have a last line for its log.
+/// How long a state must last before it counts: the writer may not have written all of the file yet, or may
+/// have a last line for its log.
 pub(crate) const SETTLE: Duration = Duration::from_millis(500);
 
 /// How long a task file may be missing. An editor that replaces it takes a moment; a worker that has

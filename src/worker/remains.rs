@@ -21,7 +21,7 @@ use crate::{
 /// has sessions to end; and a killed process, to be gone.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Ends what bears the worker's handle in its environment and is in none of its sessions.
+/// Ends processes that have the worker's handle in their environment and are in none of its sessions.
 pub(crate) fn end_bearers_outside(worker: &WorkerHandle) -> Result<()> {
     // Its sessions are others than the one that we may be in.
     let ours = env::var_os(SESSION_ENV).map(|session| session.into_encoded_bytes());
@@ -52,7 +52,7 @@ pub(crate) fn end_descendants() -> Result<()> {
     end(find).and_then(none_left).trying("end what the worker has started")
 }
 
-/// Does anybody else than this one descend from us?
+/// Does a process other than this one descend from us?
 pub(crate) fn has_descendants_but(pid: u32) -> bool {
     let known = [std::process::id(), pid];
     processes::family(&known[..1], |_| true)

@@ -43,8 +43,7 @@ pub(crate) fn find(
     Ok(WorkerSessions { live: handles(live), dead: handles(dead) })
 }
 
-/// The live sessions that were created by what the worker has started, whatever their
-/// names.
+/// The live sessions that were created by descendants of the worker, whatever their names.
 pub(crate) fn born_of(state_dir: &StateDir, worker: &WorkerHandle) -> Result<Vec<Handle>> {
     let handle = format!("{HANDLE_ENV}={worker}");
     let is_its = |session: &Handle| {
@@ -74,7 +73,7 @@ impl Followed {
         }
     }
 
-    /// Readable once its relay has ended; `None` where that must be looked for.
+    /// Readable once its relay has ended; `None` if that must be polled.
     pub(crate) fn relay(&self) -> Option<&PidFd> {
         self.relay.as_ref().map(|(_, pidfd)| pidfd)
     }

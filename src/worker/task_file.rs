@@ -23,7 +23,7 @@ const FOLDER: &str = ".nbs/workers";
 /// The field for the machine that a worker is on.
 const MACHINE: &str = "Machine";
 
-/// More than anybody writes into a file of Markdown.
+/// More than a file of Markdown ever has.
 const LONGEST: u64 = 64 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl TaskFile {
         files.into_iter().map(|file| file.worker).collect()
     }
 
-    /// That of a new worker; there is no such file yet.
+    /// The task file of a new worker; it does not exist yet.
     pub(crate) fn fresh(root: &Path, role: &Role) -> Result<TaskFile> {
         Ok(TaskFile::of(root, WorkerHandle::fresh(role).trying("make a handle")?))
     }

@@ -143,8 +143,8 @@ pub(crate) fn wait(task: &TaskFile, deadline: Deadline) -> Result<Option<WorkerE
     }
 }
 
-/// Those whose end may be the worker's, its monitor, else its sessions; `None`
-/// is one that could not be held on to.
+/// The processes whose end may be the worker's: its monitor, else its sessions' relays; `None` is one that
+/// could not be opened.
 fn followed(task: &TaskFile) -> Result<Vec<Option<PidFd>>> {
     let worker = task.worker();
     if let Some(monitor) = monitors()?.iter().find(|monitor| watches(monitor, worker))
