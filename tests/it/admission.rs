@@ -1,4 +1,4 @@
-//! Whom the sockets of nbs serve: nobody who is confined by what does not bind their owner.
+//! The peers that the sockets of nbs serve: no process that is confined more than their owner.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::{
     support::{Ran, Running, Scratch, copy_of_binary, eventually, run, start, state_of},
 };
 
-/// What all scripts in a jail begin with.
+/// The beginning of all scripts in a jail.
 const PYTHON: &str = r#"
 import glob, os, socket, sys
 PATIENCE = 60
@@ -54,7 +54,7 @@ struct Jail<'a> {
 }
 
 impl Jail<'_> {
-    /// `None` where the kernel cannot confine, and has refused to.
+    /// `None` if the kernel cannot confine, and has refused to.
     fn new(scratch: &Scratch) -> Option<Jail<'_>> {
         let (root, outside) = (scratch.path.join("root"), scratch.path.join("outside"));
         fs::create_dir(&root).unwrap();
@@ -80,7 +80,7 @@ impl Jail<'_> {
         self.scratch.ts(&["run", "--timeout=110", &self.handle, command]).code(0).out()
     }
 
-    /// A script of whose end a file in the jail tells.
+    /// Waits for a script's end, and returns its file in the jail.
     fn reports(&self, name: &str) -> String {
         let file = self.root.join(name);
         eventually("the report of a script", || file.exists());
@@ -195,8 +195,8 @@ fn a_confined_session_uses_no_bridge_that_runs() {
     assert_eq!(there.ts(&["read", &far]).out(), "sound\r\nsound\r\n");
 }
 
-/// Hands two pipes over to the far side, as the bridge's transport does, and tells what it sends
-/// first. With a word more, a child goes on after its parent has ended.
+/// Passes two pipes to the far side, as the bridge's transport does, and prints its first bytes. With one
+/// more word, a child goes on after its parent has ended.
 const CONNECT_TO_FAR: &str = r#"
 path, file = sys.argv[1:3]
 s = reach(path)
@@ -275,7 +275,7 @@ fn a_bridge_of_a_confined_session_s_own_gets_no_further_than_the_session() {
     let ran = scratch.ts(&["run", &jail.handle, &create(&own)]);
     assert_eq!(ran.status.code(), Some(255), "{ran:?}");
     jail.nothing_got_out();
-    // The same by a home of its own, where a forwarder stands for the far side.
+    // The same with a home of its own, in which a forwarder replaces the far side.
     let home = jail.root.join("there");
     let (socket, _) = far_side(&there);
     let door = home.join(".nbs-ts/far").join(socket.file_name().unwrap());
@@ -290,8 +290,7 @@ fn a_bridge_of_a_confined_session_s_own_gets_no_further_than_the_session() {
     jail.nothing_got_out();
 }
 
-/// Connects, says something, leaves the connection to a child, and ends; the child tells what is
-/// answered.
+/// Connects, sends something, leaves the connection to a child, and ends; the child reports the answer.
 const LEAVE: &str = r#"
 path, words, file = sys.argv[1:]
 s = reach(path)
@@ -352,8 +351,8 @@ impl Drop for Taken {
     }
 }
 
-/// While a server is stopped, a confined process says something to it, leaves the connection to a
-/// child, and ends, and its PID goes to an unconfined process. Nobody may be answered.
+/// While a server is stopped, a confined process sends something to it, leaves the connection to a child, and
+/// ends, and its PID goes to an unconfined process. There must be no answer.
 fn give_pid_away(jail: &Jail<'_>, socket: &Path, words: &str, server: &str) {
     stop(server);
     jail.python(LEAVE, &[&socket.display().to_string(), words, &jail.file("said")]);
@@ -362,8 +361,8 @@ fn give_pid_away(jail: &Jail<'_>, socket: &Path, words: &str, server: &str) {
     assert_eq!(jail.reports("said"), "b''", "{}", socket.display());
 }
 
-/// Runs what follows its first argument under a kernel that lacks what the argument lists: `pidfd`
-/// (SO_PEERPIDFD, Linux 6.5), `netlink` (netlink(7), which tells of sockets).
+/// Runs the rest of its arguments under a kernel that lacks the features in its first: `pidfd` (SO_PEERPIDFD,
+/// Linux 6.5), `netlink` (netlink(7), which lists sockets).
 const KERNEL_WITHOUT: &str = r#"
 import ctypes, os, struct, sys
 LOAD, IS, RETURN, ALLOW, ERROR = 0x20, 0x15, 0x06, 0x7fff0000, 0x00050000
@@ -422,8 +421,7 @@ fn without_socket_diagnostics_confinement_is_refused_and_others_are_served() {
     give_pid_away(&jail, &socket, "'state\\n'", scratch.file(&other, "daemon_pid").trim());
 }
 
-/// Of a connection that was made in another network namespace the kernel does not tell what is at
-/// its other end.
+/// For a connection from another network namespace, the kernel does not show the process at its other end.
 #[test]
 fn a_call_from_another_network_namespace_is_served_and_a_confined_one_is_not() {
     let scratch = Scratch::new();
@@ -460,10 +458,10 @@ fn a_pid_that_a_confined_process_has_left_to_another_admits_nobody() {
     }
 }
 
-/// What listens for nbs, by what the process is called.
+/// The listening processes of nbs, by name.
 const LISTENERS: [&str; 5] = ["nbs-bridge", "nbs-far", "nbs-page", "nbs-relay", "nbs-ts-helper"];
 
-/// Connects, says nothing, and tells what comes.
+/// Connects, sends nothing, and prints the answer.
 const KNOCK: &str = r#"
 print(repr(answer(reach(sys.argv[1]))))
 "#;
@@ -483,8 +481,8 @@ while not said.endswith(b'still open'):
 print(said.decode())
 "#;
 
-/// A socket that is added to nbs is found by this test, and tried. Then its process belongs into
-/// [`LISTENERS`], and whoever connects to it before `jail::Admission`.
+/// This test finds a socket that is added to nbs, and tries it. Then its process belongs into [`LISTENERS`],
+/// and its peers before `jail::Admission`.
 #[test]
 fn every_socket_that_nbs_listens_on_turns_a_confined_process_away() {
     let there = Elsewhere::new();
@@ -543,9 +541,9 @@ fn helper_of(scratch: &Scratch) -> Running {
     helper
 }
 
-/// Types a command by each way to the page, with the token that a process outside has left for it. `child`: the request is sent by a
-/// child, when its parent, which has connected, has ended. `hidden`: by a process that
-/// nobody without root's rights may look into.
+/// Types a command by each way to the page, with the token that a process outside has left for it. `child`:
+/// the request is sent by a child, when its parent, which has connected, has ended. `hidden`: by a process
+/// that only root may inspect.
 const TYPE_BY_PAGE: &str = r#"
 import ctypes
 host, port, state, handle, text, file, how = sys.argv[1:]
@@ -597,7 +595,7 @@ fn a_confined_session_types_nothing_by_the_page_whose_token_it_has() {
     let has_version_6 = TcpListener::bind("[::1]:0").is_ok();
     let listen = if has_version_6 { "--listen=[::]:0" } else { "--listen=0.0.0.0:0" };
     let page = Page::start_with(&scratch, &[listen]);
-    // It tells of a page that is open.
+    // It has an event of an open page.
     let mut open = page.open("");
     open.until(|event| event["handle"] == victim.as_str());
     fs::copy(scratch.state().join("page.token"), jail.root.join("page.token")).unwrap();
@@ -616,7 +614,7 @@ fn a_confined_session_types_nothing_by_the_page_whose_token_it_has() {
             jail.python(TYPE_BY_PAGE, &words.each_ref().map(String::as_str));
             assert_eq!(jail.reports("said"), "HTTP/1.1 403 Forbidden", "{host} {how}");
         }
-        // Who is not confined does type, in the same way.
+        // An unconfined process does type, in the same way.
         for how in ["itself", "child"] {
             let file = scratch.path.join("said").display().to_string();
             let script = format!("{PYTHON}{TYPE_BY_PAGE}");
@@ -627,7 +625,7 @@ fn a_confined_session_types_nothing_by_the_page_whose_token_it_has() {
             fs::remove_file(&file).unwrap();
         }
     }
-    // Where the page finds the connection with nobody.
+    // The page finds no process with the connection.
     stop(&page.pid());
     let said = jail.file("said");
     let queued = words("127.0.0.1", "from-the-jail", &said, "queued");
@@ -636,15 +634,15 @@ fn a_confined_session_types_nothing_by_the_page_whose_token_it_has() {
     scratch.ts(&["send", &jail.handle, &format!("python3 {} {}", file.display(), queued.join(" "))]).code(0);
     jail.reports("said.queued");
     signal("-CONT", &page.pid());
-    // Who comes later is served later.
+    // A later client is served later.
     drop(page.open(""));
     fs::write(format!("{said}.go"), "").unwrap();
     assert_eq!(jail.reports("said"), "HTTP/1.1 403 Forbidden");
     assert!(!scratch.ts(&["read", &victim]).code(0).out().contains("from-the-jail"));
 }
 
-/// Asks for the page as a process that its own user may not look into, as the sshd of an `ssh -L`
-/// is; or, as `seen`, as one that the user may.
+/// Asks for the page as a process that its own user may not inspect, as the sshd of an `ssh -L` is; or, as
+/// `seen`, as one that the user may.
 const ASK_HIDDEN: &str = r#"
 import ctypes
 port, how = sys.argv[1:]
@@ -692,7 +690,7 @@ fn the_page_serves_a_process_that_nobody_may_look_into_unless_it_may_be_confined
         assert!(ask_confined("hidden").starts_with("HTTP/1.1 403 "));
     }
     assert!(ask_confined("seen").starts_with("HTTP/1.1 403 "));
-    // While anybody is confined, it could be that one.
+    // While any process is confined, it could be that one.
     let mut confined = as_user(Path::new("prlimit"));
     confined.args(["--locks=1000:1000", "setpriv", "--no-new-privs", "sh", "-c", "echo; exec sleep 1000"]);
     let mut confined = confined.stdout(Stdio::piped()).spawn().unwrap();

@@ -218,7 +218,7 @@ fn a_question_that_ends_at_the_right_margin_is_no_answer() {
     }
 }
 
-/// As it comes from another machine, by ssh: readline draws in ways of its own then.
+/// As by ssh from another machine: readline draws differently then.
 const IN_NO_LOCALE: &str = "env LC_ALL=xx_XX.UTF-8 python3 -q";
 
 #[test]
@@ -308,8 +308,7 @@ fn a_screen_that_is_drawn_anew_is_answered_once() {
     let asked = scratch.ts(&["ask", "--strip", &handle, "/word"]).code(0).stdout(&expected);
     asked.complains(&format!("'nbs-ts screen {handle}'"));
     scratch.ts(&["screen", &handle]).code(0).stdout(expected);
-    // Not so what a command has printed, wherever it placed the cursor: that is seen with what
-    // has scrolled off.
+    // Not so the output of a command, wherever it placed the cursor: the answer includes the scrollback.
     let handle = scratch.create("bash");
     let draw = "clear; for n in {1..24}; do printf '\\e[%dHrow %02d\\n' $n $n; done";
     let drawn = (1..=24).map(|n| format!("row {n:02}\n")).collect::<String>();
@@ -356,7 +355,7 @@ fn after_a_command_the_terminal_is_at_the_prompt() {
         let of = ["output", "condition", "detail", "terminal"].map(|name| asked.field(name));
         assert_eq!(of, ["\"hi\\n\"", "\"complete\"", "\"3\"", "\"prompt\""], "{shell}");
     }
-    // One that takes some time is waited for, but not as long as the call may take.
+    // A prompt that takes some time is waited for, but not as long as the call may take.
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     let hook = "mkfifo free; PROMPT_COMMAND+=('sleep 0.2; [ ! -e held ] || read x <free')";
@@ -383,7 +382,7 @@ while True:
     assert!(asked.out().starts_with("<two>\n<three>"), "{asked:?}");
 }
 
-/// What a terminal of endless height would show, and nothing that was drawn over.
+/// The contents of a terminal of endless height, without text that was drawn over.
 #[test]
 fn an_answer_is_what_is_seen() {
     let scratch = Scratch::new();
@@ -471,7 +470,7 @@ fn an_answer_that_ends_the_dialogue_is_an_answer() {
     let asked = scratch.ts(&["ask", "--json", &handle, "me"]).code(0).silent();
     let of = |name| asked.field(name);
     assert_eq!([of("output"), of("detail"), of("question")], ["\"<me>\\n\"", "\"3\"", "null"]);
-    // One that ends a program in a shell: the shell's prompt is no part of it.
+    // An answer that ends a program in a shell: the shell's prompt is not part of it.
     for shell in ["bash", "dash"] {
         let handle = scratch.create(shell);
         scratch.ts(&["ask", &handle, "sh -c 'printf \"Name? \"; read x; echo \"<$x>\"; exit 3'"]).code(0);
@@ -499,7 +498,7 @@ fn a_text_that_was_queued_is_not_typed_into_a_question_that_came_meanwhile() {
         assert!(asks.out().ends_with("Go on? "), "{asks:?}");
         let queued = queued.finish().code(125).stdout("");
         queued.complains("asked a question while this call was queued: 'Go on?'").complains("was not typed");
-        // One that comes now answers.
+        // A call that comes now answers.
         scratch.ts(&["ask", &handle, "yes"]).code(0).stdout("got <yes>\n");
         fs::remove_file(scratch.path.join("go")).unwrap();
     }
@@ -510,7 +509,7 @@ fn a_text_that_was_queued_is_not_typed_into_a_question_that_came_meanwhile() {
     assert_eq!((first.finish().code(0).out(), second.finish().code(0).out()), ("1\n".into(), "2\n".into()));
 }
 
-/// One that reads while it works tells by its prompt that it has answered.
+/// A program that reads while it works shows only by its prompt that it has answered.
 #[test]
 fn a_prompt_that_is_known_is_waited_for() {
     let scratch = Scratch::new();

@@ -47,7 +47,7 @@ fn several_questions_one_after_another() {
         // The shell itself waits, and it has begun long ago.
         scratch.ts(&["run", "--resume", "--input-after=2", &handle]).code(123).stdout("");
     }
-    // Nobody has answered: it waits on, and says so again.
+    // There is no answer yet: it still waits, and reports that again.
     scratch.ts(&["run", "--resume", "--input-after=100ms", &handle]).code(123).stdout("");
     scratch.ts(&["send", &handle, "c"]).code(0);
     resume(&scratch, &handle).code(0).stdout("<c>\n").silent();
@@ -80,8 +80,8 @@ fn a_question_in_json() {
     assert_eq!([of("result"), of("output"), of("exit_code")], ["\"done\"", "\"\\n1234\\n\"", "0"]);
 }
 
-/// What asks, of what a machine mostly has: the command, as what it waits, how its output ends
-/// then, and what makes it end.
+/// Programs that ask, of those that most machines have: the command, the kind of its wait, the end of its
+/// output then, and the keys that end it.
 #[test]
 fn dead_ends() {
     let (scratch, handle) = shell();
@@ -96,7 +96,7 @@ fn dead_ends() {
         &scratch.path.join("install.sh"),
         "#!/bin/sh\nprintf 'Do you want to continue? [Y/n] '\nread -r answer\necho \"$answer\"\n",
     );
-    // Whatever is answered, nothing is done.
+    // Nothing is done, whatever the answer is.
     let apt = "apt-get -o Debug::NoLocking=1 -o Dir::Bin::dpkg=/bin/false remove bc";
     let cases: [(&str, &str, &str, &[&str]); 23] = [
         ("./install.sh", "line", "Do you want to continue? [Y/n] ", &["n", "Enter"]),
@@ -139,7 +139,7 @@ fn dead_ends() {
     }
 }
 
-/// What has the keyboard, or looks at it, while it works.
+/// Programs that have the keyboard, or poll it, while they work.
 #[test]
 fn a_working_program_does_not_wait_for_input() {
     let (scratch, handle) = shell();
@@ -197,7 +197,7 @@ fn resume_works_after_an_interrupt_and_returns_the_code_of_an_ended_command() {
     let (scratch, handle) = shell();
     asks(&scratch, &handle, "read -rp 'Go? ' x; echo \"$x\"; (exit 7)", "line");
     scratch.ts(&["send", &handle, "on"]).code(0);
-    // It has ended before anybody resumes it.
+    // It has ended before any call resumes it.
     scratch.ts(&["wait", &handle, "--complete"]).code(0);
     resume(&scratch, &handle).code(7).stdout("on\n").silent();
     asks(&scratch, &handle, "cat", "line");
@@ -215,7 +215,7 @@ fn the_next_run_says_what_is_in_its_way() {
         .complains("run --resume");
     scratch.ts(&["eof", &handle]).code(0);
     resume(&scratch, &handle).code(0);
-    // Nor is it stuck behind what somebody else has begun.
+    // Nor is it stuck behind another client's command.
     scratch.ts(&["send", &handle, "exec 3<&0; cat <&3"]).code(0);
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     scratch.ts(&["run", &handle, "ls"]).code(125).complains("'cat' is in the foreground");
@@ -252,14 +252,14 @@ fn run_names_the_foreground_program() {
         scratch.ts(&["key", &handle, end]).code(0);
         resume(&scratch, &handle).code(0);
     }
-    // A shell's own question has nobody else's name in it.
+    // A shell's own question names no other program.
     let asked = asks(&scratch, &handle, "read -rn1 x", "raw").complains(&look);
     assert!(!asked.err().contains("is in the foreground"), "{asked:?}");
     scratch.ts(&["key", &handle, "x"]).code(0);
     resume(&scratch, &handle).code(0);
 }
 
-/// So is one that an interrupt does not end, and what does.
+/// The error names a program that survives an interrupt, and the way to end it.
 #[test]
 fn run_names_a_program_that_ignores_an_interrupt() {
     let (scratch, handle) = shell();

@@ -45,7 +45,7 @@ fn sees(scratch: &Scratch, person: &str, text: &str) {
     eventually(&format!("{text:?} on the screen"), || scratch.ts(&["screen", person]).out().contains(text));
 }
 
-/// What GREEDY shows, which is not at the shell's own screen.
+/// Waits for GREEDY's output, which is not on the shell's own screen.
 fn sees_session(scratch: &Scratch, person: &str) {
     eventually("the session's screen", || {
         let screen = scratch.ts(&["screen", "--json", person]).out();
@@ -81,7 +81,7 @@ fn all_keys_go_to_the_session_but_the_one_to_leave() {
     scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
     attach(&scratch, &person, &session, WINDOW);
     sees(&scratch, &person, "ready");
-    // It tells how to leave, until something is typed.
+    // It shows how to leave, until something is typed.
     let hint = "C-\\ and then d detaches";
     assert!(scratch.file(&person, "output.log").contains(hint));
     keys(&scratch, &person, b"a\x03\x1a\x13\x11\x04\x1c\x1c-\x1cx\x1b[Az\xc3\xa9");
@@ -136,7 +136,7 @@ fn the_terminal_is_given_back_however_it_ends() {
         scratch.ts(&["run", &person, "clear"]).code(0);
         scratch.ts(&["kill", &session]).code(0);
     }
-    // By itself, and at once of one that has ended.
+    // By itself, and at once for a session that has ended.
     let session = scratch.create("read x; exit 3");
     attach(&scratch, &person, &session, WINDOW);
     keys(&scratch, &person, b"\r");
@@ -148,7 +148,7 @@ fn the_terminal_is_given_back_however_it_ends() {
     is_back(&scratch, &person, 0);
 }
 
-/// Of the one process that was called so.
+/// The PID of the one process of that name.
 fn pid(scratch: &Scratch, name: &str) -> String {
     let all = scratch.processes();
     let found = all.iter().find(|process| process.contains(name)).unwrap_or_else(|| panic!("{all:?}"));
@@ -288,8 +288,8 @@ fn a_slow_terminal_holds_nobody_up_and_sees_the_end() {
     sees(&scratch, &person, "the end");
     let shown = fs::metadata(scratch.folder(&person).join("output.log")).unwrap().len();
     assert!(shown < printed / 2, "{shown} of {printed}");
-    // What is pasted comes whole, however much it is. But of a program that is kept from
-    // reading for so long as if it would not, the bell tells; then once more.
+    // A paste comes whole, however long it is. But if a program does not read for a long time, the bell
+    // reports that; then once more.
     let paste: Vec<u8> = (0..300_000).map(|n| b'a' + (n % 17) as u8).collect();
     fs::write(scratch.path.join("paste"), &paste).unwrap();
     let sum = run(scratch.command("md5sum").arg("paste")).code(0).out();
@@ -309,7 +309,7 @@ fn a_slow_terminal_holds_nobody_up_and_sees_the_end() {
         scratch.ts(&["wait", &session, "--input"]).code(0);
     }
     assert!(has_come());
-    // A program that does not read keeps nobody from leaving, or from interrupting it.
+    // A program that does not read blocks neither leaving nor interrupting it.
     scratch.ts(&["send", &session, "clear; sleep 1000"]).code(0);
     for _ in 0..20 {
         keys(&scratch, &person, &[b'x'; 1000]);
@@ -364,7 +364,7 @@ fn a_read_only_attach_changes_nothing() {
     });
     has_size(&scratch, &session, USUAL);
     assert_eq!(scratch.file(&session, "output.log").len(), length);
-    // What others type is seen, and so is a new size.
+    // Input of others is visible, and so is a new size.
     scratch.ts(&["send", "--no-enter", &session, "!"]).code(0);
     sees(&scratch, &person, "the end!");
     scratch.ts(&["resize", &session, "40x10"]).code(0);

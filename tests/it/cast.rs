@@ -13,7 +13,7 @@ fn events(cast: &str) -> (String, Vec<(f64, String, String)>) {
     (header, lines.map(event).collect())
 }
 
-/// What was printed, as it is written, in however many pieces it came.
+/// The recorded output as text, in however many pieces it came.
 fn text_of(events: &[(f64, String, String)]) -> String {
     let printed = events.iter().filter(|(_, kind, _)| kind == "\"o\"");
     printed.map(|(.., data)| data.trim_matches('"')).collect()
@@ -109,7 +109,7 @@ fn marks_are_in_no_recording_and_no_screen() {
     let shows_none = || {
         for look in looks {
             let out = scratch.ts(&[look, &[&handle]].concat()).code(0).silent().out();
-            // Of the secret not even the end.
+            // Not even the end of the secret.
             assert!(!out.contains("nbs=") && !out.contains(&secret[24..]), "{look:?}: {out}");
         }
     };
@@ -120,7 +120,7 @@ fn marks_are_in_no_recording_and_no_screen() {
     assert_eq!(printed.matches("]133;").count(), 2, "{printed}");
     assert_eq!(printed.matches("]7;").count(), 2, "{printed}");
     assert!(printed.contains(theirs), "{printed}");
-    // While one of them is being printed, whatever has come of it.
+    // While one of them is being printed, however far it has come.
     scratch.ts(&["send", &handle, "exit"]).code(0);
     scratch.wait_for_end(&handle);
     assert!(!scratch.file(&handle, "exit.json").contains(&tag));
@@ -152,7 +152,7 @@ fn times_that_are_no_times_end_a_recording_and_take_no_memory() {
     scratch.ts(&["wait", &handle, "--exit"]).code(0);
     let times = scratch.folder(&handle).join("times");
     fs::write(&times, "0 1000\n5 2000000").unwrap();
-    // What is being written is not read yet.
+    // An incomplete last line is not read yet.
     let (_, all) = events(&scratch.ts(&["cast", &handle]).code(0).out());
     assert_eq!(all, [(0.001, "\"o\"".to_owned(), "\"one\\r\\ntwo\"".to_owned())]);
     fs::File::options().write(true).open(&times).unwrap().set_len(3 << 30).unwrap();
@@ -166,11 +166,11 @@ fn cast_fails_without_a_recording() {
     let handle = scratch.create("true");
     scratch.ts(&["cast", &handle]).code(1).stdout("").complains("without --record");
     scratch.ts(&["cast", "00000000"]).code(2);
-    // One that has printed nothing is a recording.
+    // A session without output is a recording.
     let handle = scratch.create_with(&["--record"], "true");
     scratch.wait_for_end(&handle);
     assert_eq!(scratch.ts(&["cast", &handle]).code(0).out().lines().count(), 1);
-    // Whoever does not read all of it ends it.
+    // A reader that stops early ends it.
     let handle = scratch.create_with(&["--record"], "seq 100000");
     scratch.ts(&["wait", &handle, "--exit"]).code(0);
     let call = format!("nbs-ts cast {handle} | head -1; exit ${{PIPESTATUS[0]}}");

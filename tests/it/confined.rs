@@ -47,8 +47,7 @@ impl Places {
         Places { scratch, root, outside }
     }
 
-    /// A session confined to `root`. Where the kernel cannot, it must have been
-    /// refused without a trace.
+    /// A session confined to `root`. If the kernel cannot confine, the call must have failed without a trace.
     fn create(&self, way: &str, command: &str) -> Option<String> {
         let root = format!("--write-root={}", self.root.display());
         let ran = self.scratch.ts(&["create", way, &root, command]);
@@ -191,7 +190,7 @@ fn a_confined_session_cannot_have_others_write_for_it() {
             format!("{ts} kill {other}"),
             format!("{ts} create --require-helper 'touch {o}/new'"),
             format!("{ts} create --no-helper 'touch {o}/new'"),
-            // It may make a state folder, but no further terminal.
+            // It may make a state directory, but no further terminal.
             format!("NBS_TS_HOME={}/state {ts} create --no-helper 'touch {o}/new'", places.root.display()),
             format!("python3 {}", base.display()),
             format!("python3 {} forked; sleep 0.5; false", base.display()),
@@ -308,7 +307,7 @@ fn create_fails_if_the_kernel_cannot_confine() {
     places.scratch.ts(&["kill", open.trim_end()]).code(0);
 }
 
-/// The kernel does not tell who is confined, so two limits that bind nobody stand for it.
+/// The kernel does not report who is confined, so two limits that bind nothing mark it.
 #[test]
 fn a_confined_process_gets_an_error() {
     let scratch = Scratch::new();
@@ -323,7 +322,7 @@ fn a_confined_process_gets_an_error() {
     // It may look, and only look.
     confined(&["status", &handle]).code(0).stdout("alive\n");
     confined(&["read", &handle]).code(0).stdout("");
-    // What it does is not told, but it is there.
+    // Its activity is unknown, but it is listed.
     for words in [&["status", "--json", &handle][..], &["list", "--json"], &["list", "--long", "--json"]] {
         let told = confined(words).code(0);
         assert_eq!([told.field("state"), told.field("activity")], ["\"alive\"", "null"], "{told:?}");

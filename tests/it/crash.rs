@@ -110,7 +110,7 @@ fn a_full_disk_loses_nothing_and_stops_nobody_else() {
     ts(&["status", &handle]).code(0).stdout("alive\n");
     ts(&["send", &other, "x"]).code(0);
     ts(&["send", &handle, "typed while it stood still"]).code(0);
-    // One that cannot be completed leaves nothing, with a bound or without.
+    // A session that cannot be completed leaves nothing, with a bound or without.
     ts(&["create", "--no-helper", "true"]).code(1).stdout("").complains("No space left");
     ts(&["create", "--no-helper", "--max-log=64K", "true"]).code(1).stdout("").complains("No space left");
     let mut left: Vec<_> =
@@ -148,7 +148,7 @@ fn on_a_full_disk_read_new_prints_each_part_once() {
     fs::remove_file(state.join("filler")).unwrap();
     ts(&["read-new", &handle]).code(0).stdout("printed\r\n");
     ts(&["wait-complete", &handle]).code(0).stdout("3\n");
-    // What needs no room works on.
+    // Actions that need no space still work.
     let _ = fs::write(state.join("filler"), vec![0; 1 << 20]);
     ts(&["read-new", &handle]).code(0).stdout("");
 }
@@ -415,7 +415,7 @@ fn descriptors_running_out_is_told_and_passes() {
     }
 }
 
-/// Waits until it hardly does anything for a while. One that spins always does.
+/// Waits until it hardly does anything for a while. A process that spins always does.
 fn comes_to_rest(pid: &str) {
     eventually("its coming to rest", || {
         let before = cpu_ticks(pid);
@@ -465,8 +465,7 @@ fn rubbish_in_state_files_is_an_error_and_no_crash() {
     scratch.ts(&["kill", &handle]).code(0);
 }
 
-/// Whose turn comes when somebody who has it is given up is heard, though it has said all that it
-/// says long before.
+/// A client gets the turn of one that is given up, although it sent all its messages long before.
 #[test]
 fn a_turn_that_comes_by_another_s_being_given_up_is_taken() {
     use std::io::{Read, Write};
@@ -521,7 +520,7 @@ fn clients_that_misbehave_cost_the_session_nothing() {
     silent.write_all(b"snapshot 0\n").unwrap();
     silent.read_exact(&mut answer).unwrap();
     drop((silent, dribbling, endless, odd));
-    // What it had open for a moment when it began may have been counted.
+    // Descriptors that it had open for a moment at its start may have been counted.
     eventually("every descriptor being given back", || open() <= before);
     assert_eq!(field(&scratch.ts(&["status", "--json", &handle]).out(), "state"), "\"alive\"");
 }

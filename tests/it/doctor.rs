@@ -2,8 +2,7 @@ use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
 use crate::support::{Mount, Scratch, eventually, is_running, run};
 
-/// What `doctor` says is wrong with the sessions, which makes it fail; `None` if all
-/// is in order.
+/// The faults of the sessions in the output of `doctor`, which make it fail; `None` if all is in order.
 fn faults(scratch: &Scratch) -> Option<String> {
     let ran = scratch.ts(&["doctor"]);
     let told: Vec<String> =
@@ -41,7 +40,7 @@ fn doctor_finds_no_fault_while_sessions_work() {
     scratch.wait_for_end(&once);
     scratch.ts(&["run", &shell, inner]).code(0);
     all_in_order(&scratch);
-    // What a doctor that was killed has left is in nobody's way.
+    // The file of a killed doctor does no harm.
     let left = scratch.state().join(".doctor.1");
     fs::write(&left, "").unwrap();
     fs::set_permissions(&left, fs::Permissions::from_mode(0o600)).unwrap();
@@ -209,7 +208,7 @@ fn an_exit_record_that_cannot_be_written_is_told_and_nothing_is_left_of_what_can
     let left: Vec<_> = left.filter(|name| name.as_encoded_bytes().starts_with(b".")).collect();
     assert!(left.is_empty(), "{left:?}");
     mounted.remount("size=1m");
-    // Who printed may still be on its way out.
+    // The processes that printed may still be ending.
     eventually("all being in order", || {
         let ran = ts(&["doctor"]);
         ran.status.success() && ran.out().contains("0 alive and 1 dead, all in order")

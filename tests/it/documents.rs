@@ -1,8 +1,8 @@
-//! The README and the topics of the reference: what they show is run as it stands.
+//! The README and the topics of the reference: their examples are run as they are.
 //!
-//! A block ```sh is run, and must succeed. In a block ```console each `$ ` line is run,
-//! and what it prints, on either output, must be what stands below it. There `...`
-//! stands for anything, a handle for any handle, and `/home/you` for the home folder.
+//! A block ```sh is run, and must succeed. In a block ```console each `$ ` line is run, and its output, on
+//! either descriptor, must match the text below it. There `...` matches anything, a handle any handle, and
+//! `/home/you` the home directory.
 
 mod house;
 mod words;
@@ -11,12 +11,11 @@ use std::{fs, os::unix::fs::symlink, path::Path, process::Stdio};
 
 use crate::support::{Scratch, binary, executable, run};
 
-/// Stands, with its number, before what a command printed; no program prints it (record
-/// separator).
+/// Precedes, with a number, the output of each command; no program prints it (record separator).
 const MARK: char = '\u{1e}';
 
-/// What the examples find: a project, a skill, an agent, and a machine that has been
-/// told that there is no helper.
+/// Makes the files of the examples: a project, a skill, an agent, and a machine that was told that there is
+/// no helper.
 fn furnish(scratch: &Scratch) {
     let home = scratch.home();
     fs::create_dir_all(home.join("project")).unwrap();
@@ -36,7 +35,7 @@ fn furnish(scratch: &Scratch) {
     scratch.ts(&["kill", told.out().trim_end()]).code(0);
 }
 
-/// What stands for a compiler, another machine, and a pager.
+/// The stand-ins for a compiler, another machine, and a pager.
 const STUBS: &str = "cargo() { :; }; just() { :; }; man() { cat >/dev/null; }\n\
     scp() { cp \"$1\" \"host/${2#host:}\"; }\n\
     ssh() { (cd host && HOME=$PWD && eval \"${@:2}\"); }\n";
@@ -59,7 +58,7 @@ fn script_of(page: &str) -> (String, Vec<(String, String)>) {
                 }
                 script += &format!("printf '{MARK}\\n'\n");
             }
-            // What another program reads: `tests/cluster` and `tests/clients` have that program try it.
+            // Input of other programs: `tests/cluster` and `tests/clients` make those programs read it.
             "bash" | "html" | "json" | "python" | "text" | "typescript" | "crontab" | "hcl" | "ini"
             | "yaml" => {}
             other => panic!("a block of '{other}'"),
@@ -68,8 +67,8 @@ fn script_of(page: &str) -> (String, Vec<(String, String)>) {
     (script, expected)
 }
 
-/// The text with each handle as `HANDLE`, with the home folder as the pages have it, and
-/// without what a terminal puts before the end of a line.
+/// The text with each handle as `HANDLE`, with the home directory as the pages have it, and without the byte
+/// that a terminal puts before the end of a line.
 fn general(text: &str, home: &Path) -> String {
     let text = text.replace(&home.display().to_string(), "/home/you").replace("\r\n", "\n");
     let (mut general, mut rest) = (String::new(), &text[..]);
@@ -83,7 +82,7 @@ fn general(text: &str, home: &Path) -> String {
     general
 }
 
-/// Is `text` what `pattern` says, in which `...` stands for anything?
+/// Does `text` match `pattern`, in which `...` matches anything?
 fn is_like(text: &str, pattern: &str) -> bool {
     let mut parts = pattern.split("...");
     let Some(mut rest) = text.strip_prefix(parts.next().unwrap()) else { return false };
@@ -148,7 +147,7 @@ fn the_readme_does_what_it_says() {
 
 #[test]
 fn the_readme_is_short_and_leads_to_every_topic() {
-    // What somebody reads who decides in a minute.
+    // The README is for readers who decide in a minute.
     assert!(README.len() <= 8 * 1024, "{} bytes", README.len());
     let scratch = Scratch::new();
     for name in topics(&scratch) {
@@ -164,7 +163,7 @@ fn files_named_in_documents_exist() {
         let folder = root.join(document).parent().unwrap().to_owned();
         let text = fs::read_to_string(root.join(document)).unwrap();
         let links = text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
-        // What stands between backticks, but in blocks of code.
+        // The text between backticks, outside of blocks of code.
         let prose: String = text.split("\n```").step_by(2).collect();
         let spans = prose.split('`').skip(1).step_by(2).filter(|span| span.ends_with(".rs"));
         let named: Vec<&str> = links.filter(|link| !link.contains("://")).chain(spans).collect();

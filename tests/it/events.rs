@@ -31,7 +31,7 @@ impl Follower {
         whole_lines(&self.file)
     }
 
-    /// Waits until it has told of exactly these, each once.
+    /// Waits until it has printed exactly these, each once.
     fn tells(&self, handles: &BTreeSet<String>) {
         eventually("the follower telling of all", || self.lines().len() >= handles.len());
         let told: Vec<String> = self.lines().iter().map(|line| handle_in(line)).collect();
@@ -70,7 +70,7 @@ fn signal(signal: &str, pid: &str) {
     run(Command::new("kill").args([signal, pid])).code(0);
 }
 
-/// The names in the folder of the events.
+/// The names in the directory of the events.
 fn names(scratch: &Scratch) -> BTreeSet<String> {
     let names = fs::read_dir(scratch.state().join("events")).unwrap();
     names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -101,7 +101,7 @@ impl Drop for Helper {
     }
 }
 
-/// A session that waits for a line, so that it ends when it is told to.
+/// A session that waits for a line, so that it ends on request.
 const READY: &str = "echo ready; read x;";
 
 fn create_ready(scratch: &Scratch, options: &[&str], rest: &str) -> String {
@@ -114,7 +114,7 @@ fn create_ready(scratch: &Scratch, options: &[&str], rest: &str) -> String {
     handle
 }
 
-/// Has a session ended in this way; gives its handle, and what is true of it.
+/// Ends a session in this way; returns its handle, and its facts.
 type Way = fn(&Scratch) -> (String, [&'static str; 4]);
 
 #[test]
@@ -124,7 +124,7 @@ fn a_hundred_sessions_end_in_every_way_and_each_leaves_one_true_exit_record() {
     let mut helper = Helper::start(&scratch);
     let first = Follower::start(&scratch, "first");
     eventually("the follower watching", || first.watches());
-    // The follower has told of the one that was there before.
+    // The follower has printed the one that was there before.
     eventually("the first event", || first.lines().len() == 1);
     let open_files = first.open_files();
 
@@ -195,7 +195,7 @@ fn a_hundred_sessions_end_in_every_way_and_each_leaves_one_true_exit_record() {
     for _ in 0..9 {
         expected.extend(ways.iter().map(|way| way(&scratch)));
     }
-    // A helper that is killed takes nobody with it.
+    // A helper that is killed ends no session.
     let survivor = create_ready(&scratch, &["--require-helper"], "exit 4");
     helper.kill();
     scratch.ts(&["send", &survivor, ""]).code(0);
@@ -229,7 +229,7 @@ fn a_hundred_sessions_end_in_every_way_and_each_leaves_one_true_exit_record() {
             assert_eq!(field(event, "timed_out"), "true", "{event}");
         }
     }
-    // The same as the exit record in the folder, where there is one still.
+    // The same as the exit record in the directory, if it still exists.
     for handle in expected.keys().filter(|handle| scratch.folder(handle).exists()) {
         let exit_record = scratch.file(handle, "exit.json");
         assert!(there.contains(&exit_record), "{exit_record}");
@@ -239,9 +239,9 @@ fn a_hundred_sessions_end_in_every_way_and_each_leaves_one_true_exit_record() {
     eventually("every file being closed", || first.open_files() <= open_files);
     first.is_quiet();
     last.is_quiet();
-    // An end is told before its relay has let go of the session.
+    // An end is published before its relay has released the session.
     eventually("all being dead", || !scratch.ts(&["list"]).out().contains("\talive\t"));
-    // While somebody follows, what is recent stays; then nothing does.
+    // While there is a follower, recent events stay; then none do.
     scratch.ts(&["gc", "--hours=0"]).code(0).silent();
     assert_eq!(scratch.ts(&["events"]).out(), there);
     drop((first, last));
@@ -268,14 +268,14 @@ fn thirty_that_end_at_once_and_are_removed_at_once_are_all_told() {
             scratch.ts(&["wait-pattern", handle, "ready"]).code(0);
         }
         all.extend(handles.iter().cloned());
-        // Whoever has it open for reading reads its end when the last writer goes.
+        // A process that has it open for reading reads its end when the last writer goes.
         let killed: Vec<&str> = handles.iter().take(10).map(String::as_str).collect();
         let kills: Vec<_> =
             (0..2).map(|_| scratch.start(&[&["kill", "--if-exists"][..], &killed[..]].concat())).collect();
         drop(fs::File::options().read(true).write(true).open(&gate).unwrap());
         let collecting: Vec<_> = (0..4).map(|_| scratch.start(&["gc", "--hours=0"])).collect();
         kills.into_iter().chain(collecting).for_each(|call| drop(call.finish().code(0).silent()));
-        // One that opened the gate late has not seen it closed.
+        // A process that opened the gate late has not seen it closed.
         eventually("all being dead", || {
             drop(fs::File::options().read(true).write(true).open(&gate).unwrap());
             scratch.ts(&["gc", "--hours=0"]).code(0);
@@ -351,7 +351,7 @@ fn an_end_that_nobody_wrote_down_is_told_by_whoever_looks_first() {
             assert_eq!(status.code(0).field("ended"), "2000000000.250000");
             scratch.ts(&["status", &handle]).stdout("dead\nexit_code: unknown\nended_by: unknown\n");
         }
-        // Of this one nothing more is to be told, whoever looks.
+        // This one is not published again, whatever call looks.
         assert_eq!(scratch.ts(&["events", "--name=n"]).out(), event);
         scratch.ts(&["gc", "--hours=0"]).code(0);
         scratch.ts(&["events"]).stdout("");
@@ -364,8 +364,7 @@ fn a_relay_that_does_not_answer_is_killed_by_kill_and_that_is_told() {
     let handle = scratch.create("exec sleep 1000");
     let follower = Follower::start(&scratch, "one");
     eventually("the follower watching", || follower.watches());
-    // It has no descriptor left to let anybody in with, and is stopped each time
-    // that it is made to go on.
+    // It has no descriptor left to accept a client, and is stopped each time that it is continued.
     let relay = scratch.file(&handle, "daemon_pid");
     let open = fs::read_dir(format!("/proc/{relay}/fd")).unwrap();
     let highest = open.map(|entry| entry.unwrap().file_name().into_string().unwrap().parse::<u32>().unwrap());
@@ -436,7 +435,7 @@ assert follower.wait(30) == -signal.SIGPIPE
 #[test]
 fn the_error_names_the_limit_of_inotify_watches() {
     let scratch = Scratch::new();
-    // In a user namespace of its own, so that nobody else runs into it.
+    // In a user namespace of its own, so that it affects no other process.
     let script = "echo 0 > /proc/sys/user/max_inotify_instances; exec nbs-ts events --follow";
     let ran = run(scratch.command("unshare").args(["-Ur", "bash", "-c", script]));
     ran.code(1).stdout("").complains("fs.inotify.max_user_instances");
@@ -455,7 +454,7 @@ fn events_are_told_by_name_and_before_anything_has_happened() {
     }
     let named = scratch.ts(&["events", "--name=uil"]).code(0).out();
     assert_eq!((named.lines().count(), handle_in(&named)), (1, build));
-    // Its handle stands where a name would; it is none.
+    // Its handle is in the place of a name; it does not count as one.
     scratch.ts(&["events", &format!("--name={unnamed}")]).code(0).stdout("");
     assert_eq!(scratch.ts(&["events"]).code(0).out().lines().count(), 3);
     scratch.ts(&["events", "x"]).code(4);
@@ -492,7 +491,7 @@ fn gc_goes_by_age_by_count_or_by_both() {
         .ts(&["gc", "--ttl=25m", "--keep=1"])
         .code(0)
         .stdout(gone(&handles[1]) + &gone(&handles[2]) + &count(2, 1));
-    // What ended longer ago than was asked for has gone from the events, too.
+    // Events older than the requested age are gone, too.
     let told = || scratch.ts(&["events"]).out().lines().map(handle_in).collect::<BTreeSet<_>>();
     assert_eq!(told(), BTreeSet::from([handles[0].clone(), handles[1].clone()]));
     scratch.ts(&["gc", "--keep=0"]).code(0).stdout(gone(&handles[0]) + &count(1, 0));
@@ -512,7 +511,7 @@ fn events_of_an_existing_session_are_kept() {
         let file = scratch.folder(&handle).join(file);
         run(Command::new("touch").args(["-d", "1 week ago"]).arg(file)).code(0);
     }
-    // It would be told a second time to who follows.
+    // A follower would get it a second time.
     scratch.ts(&["gc", "--keep=1"]).code(0).stdout("gc: removed 0 sessions, kept 0 alive + 1 recent dead\n");
     assert!(scratch.state().join(format!("events/{handle}.json")).exists());
 }
@@ -542,7 +541,7 @@ fn a_file_system_without_links_gets_copies() {
     let scratch = Scratch::new();
     let before = scratch.create("true");
     scratch.wait_for_end(&before);
-    // Nobody may link across mounts, and every rename there is a copy's.
+    // No process may link across mounts, and every rename there is a copy's.
     let events = scratch.state().join("events");
     let mounted = Mount::over(&events);
     let follower = Follower::start(&scratch, "one");
@@ -583,7 +582,7 @@ fn a_full_disk_keeps_no_end_from_being_told() {
     let child = fs::read_to_string(small.join(format!("nbs/sessions/{timed}/pid"))).unwrap();
     eventually("the end of the other", || !is_running(&child));
     ts(&["kill", &killed]).code(0);
-    // That one has left room by going.
+    // That one has freed space by its end.
     eventually("both being told", || ts(&["events"]).code(0).out().lines().count() == 2);
     let told = ts(&["events"]).out();
     let of = |handle: &str| told.lines().find(|line| line.contains(handle)).unwrap().to_owned();

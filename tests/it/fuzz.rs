@@ -1,11 +1,10 @@
-//! Calls that nobody would make, from fixed seeds: `NBS_SEED` repeats one,
-//! `NBS_ROUNDS` asks for more.
+//! Senseless calls, from fixed seeds: `NBS_SEED` repeats one, `NBS_ROUNDS` asks for more.
 
 use std::{collections::BTreeSet, ffi::OsString, fs, os::unix::ffi::OsStringExt, process::Stdio};
 
 use crate::support::{Scratch, binary, run};
 
-/// What may stand anywhere on a command line.
+/// The words for any place on a command line.
 const WORDS: [&[u8]; 40] = [
     b"",
     b"-",
@@ -103,7 +102,7 @@ fn no_command_line_makes_it_panic_or_print_what_a_terminal_acts_on() {
                 _ => word(&mut random),
             });
         }
-        // Who waits for something that never comes is sent away, and that is no fault.
+        // A call that waits for something that never comes is ended, and that is not a fault.
         let mut command = scratch.command("timeout");
         command.args(["--kill-after=60", "0.4"]).arg(binary()).args(&words).stdin(Stdio::null());
         let ran = run(&mut command);
@@ -115,7 +114,7 @@ fn no_command_line_makes_it_panic_or_print_what_a_terminal_acts_on() {
         assert!(!said.contains("internal error at"), "{shown}");
         let acts = |character: char| character.is_control() && character != '\n';
         assert!(!said.chars().any(acts), "{shown}");
-        // What a session printed is printed as it is; all else is not.
+        // A session's output is printed unchanged; all else is escaped.
         if !["read", "read-new", "attach", "run", "ask"].contains(&words[1].to_str().unwrap()) {
             let said = String::from_utf8_lossy(&ran.stdout);
             assert!(!said.chars().any(|character| acts(character) && character != '\t'), "{shown}");

@@ -14,7 +14,7 @@ fn is(scratch: &Scratch, session: &str, expected: &str) {
     });
 }
 
-/// A field of a session as `status` tells it.
+/// A field of a session in the output of `status`.
 fn told(scratch: &Scratch, session: &str, name: &str) -> String {
     scratch.ts(&["status", "--json", session]).code(0).field(name)
 }
@@ -93,7 +93,8 @@ fn each_session_is_told_as_it_is_and_those_that_wait_come_first() {
 fn the_program_is_who_has_the_foreground_and_waits_for_no_other() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path.join("below")).unwrap();
-    // What is last in a shell's text takes its place, or is waited for: that makes no difference.
+    // The last command of a shell's text replaces the shell, or the shell waits for it: the result is the
+    // same.
     let cases = [
         ("sh -c 'echo x; sleep 1000'", "sleep"),
         ("sh -c 'echo x; sleep 1000; :'", "sleep"),
@@ -160,7 +161,7 @@ fn a_report_takes_precedence_until_something_is_typed() {
     }
     scratch.ts(&["report", &session, "clear"]).code(0).silent();
     assert_eq!(told(&scratch, &session, "report"), "null");
-    // Of a dead session it stays.
+    // A dead session keeps it.
     let typed = "'--json' is typed as text; options go before SESSION";
     scratch.ts(&["report", &session, "done", "--json", "is", "text"]).code(0).complains(typed);
     scratch.ts(&["kill", "--keep", &session]).code(0);
@@ -255,7 +256,7 @@ fn follow_prints_once_that_a_session_begins_to_wait_and_its_report() {
         ("\"waiting\"".into(), "\"line\"".into())
     );
 
-    // One that comes later: it waits for keys, then says something of itself.
+    // A later session: it waits for keys, then reports its own state.
     let late = scratch.create_with(&["--name=late"], "stty raw -echo; printf 'keys? '; exec cat");
     let told = lines(&file, 2);
     assert_eq!(field(&told[1], "pane_id"), "\"late\"");
@@ -276,7 +277,7 @@ fn follow_prints_once_that_a_session_begins_to_wait_and_its_report() {
     );
     assert_eq!(field(&told[4], "question"), "\"may I?\"");
 
-    // A call that waits on it tells its caller.
+    // A call that waits on it notifies its caller.
     let asks =
         scratch.create_with(&["--name=asks"], "read a; printf 'sure? '; read b; printf 'really? '; read c");
     let told = lines(&file, 6);
@@ -286,7 +287,7 @@ fn follow_prints_once_that_a_session_begins_to_wait_and_its_report() {
     scratch.ts(&["send", &asks, "y"]).code(0);
     let told = lines(&file, 7);
     assert_eq!(field(&told[6], "question"), "\"really?\"");
-    // Its end is told as ever.
+    // Its end is reported as ever.
     scratch.ts(&["send", &asks, "z"]).code(0);
     let told = lines(&file, 8);
     assert_eq!(field(&told[7], "type"), "\"pty_exited\"");
@@ -307,7 +308,7 @@ fn a_call_waits_for_whichever_session_waits_first() {
         (0..5).map(|_| scratch.create_with(&["--name=rest"], "exec sleep 1000")).collect();
     let asks = scratch.create_with(&["--name=asks"], "read a; sleep 0.5; read -s -p 'Password: ' b; exit 7");
     scratch.ts(&["wait", &asks, "--waiting"]).code(0).stdout(format!("{asks}\twaiting\tline\n"));
-    // What was typed has not been read, or has: it waits no longer.
+    // The input has been read, or not: the session waits no longer.
     scratch.ts(&["send", &asks, "x"]).code(0);
     let any = ["wait", "--any", "--all", "--waiting", "--exit"];
     scratch.ts(&any).code(0).stdout(format!("{asks}\twaiting\tsecret\n"));
@@ -373,7 +374,7 @@ impl Listing {
         whole_lines(&self.file)
     }
 
-    /// Waits until the last that is told of a session has this field.
+    /// Waits until the last event of a session has this field.
     fn tells(&self, session: &str, name: &str, value: &str) {
         let of = |line: &&String| field(line, "handle") == format!("\"{session}\"");
         eventually(&format!("{session} having {value}"), || {

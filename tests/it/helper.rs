@@ -1,7 +1,6 @@
-//! The helper: its protocols, the life of what it starts, and abuse of it.
+//! The helper: its protocols, the life of its children, and abuse of it.
 //!
-//! Every test has a state folder of its own, and fails if a process of its
-//! sessions is left behind.
+//! Every test has a state directory of its own, and fails if a process of its sessions is left behind.
 
 mod ends;
 mod protocol;
@@ -74,10 +73,10 @@ os.execv(sys.argv[1], sys.argv[1:])
     let out = scratch.output(&handle);
     assert!(out.contains("SigBlk:\t0000000000000000"), "{out}");
     let ignored = out.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
-    // 32 to 34 are the C library's own, and nobody's to set.
+    // 32 to 34 are the C library's own, and cannot be set.
     let ignored = u64::from_str_radix(ignored, 16).unwrap() & !(0b111 << 31);
     assert_eq!(ignored, 0, "{out}");
-    // 3 is the folder that `ls` looks at.
+    // 3 is the directory that `ls` reads.
     assert!(out.contains("0 1 2 3 \r"), "{out}");
     let base = scratch.python(
         r#"
@@ -86,7 +85,7 @@ print(drain(master).decode())
 "#,
     );
     assert!(base.contains("SigBlk:\t0000000000000000") && base.contains("0 1 2 3 "), "{base}");
-    // Not the folder that the helper was started in.
+    // Not the directory that the helper was started in.
     assert!(
         base.contains(&scratch.path("").display().to_string().trim_end_matches('/').to_owned()),
         "{base}"
@@ -350,7 +349,7 @@ except TimeoutError: pass
         );
     }
     limit(&format!("{}:", highest + 1));
-    // Somebody waits, and nobody spins.
+    // There is a waiting client, and no process spins.
     let waiting =
         start(&mut scratch.python_command(
             "s = connect(); s.sendall(b'true'); s.shutdown(socket.SHUT_WR); print(s.recv(1))",
@@ -382,7 +381,7 @@ fn calls_do_not_wait_for_a_stopped_helper() {
     let ran = within(&mut scratch.ts(&["create", "--require-helper", "exit 5"]));
     assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
     kill(helper.pid(), 18);
-    // What it finds in its queue has nobody behind it any more.
+    // The clients in its queue have gone.
     eventually("no child is left", || helper.children().is_empty());
     let handle = scratch.create(&["--require-helper", "exit 5"]);
     scratch.ended(&handle);
@@ -391,7 +390,7 @@ fn calls_do_not_wait_for_a_stopped_helper() {
 #[test]
 fn a_helper_that_is_not_there_is_told_once_or_not_at_all() {
     let scratch = Scratch::new();
-    // Told, though who asked for none was first.
+    // The note is printed, though the first call wanted no helper.
     for (options, lines) in [(&["--no-helper"][..], 0), (&[], 1)] {
         let ran = within(scratch.ts(&["create"]).args(options).arg("exit 2"));
         assert_eq!(ran.err.lines().count(), lines, "{ran:?}");
@@ -405,7 +404,7 @@ fn a_helper_that_is_not_there_is_told_once_or_not_at_all() {
     assert_eq!(ran.code, 4, "{ran:?}");
     let left: Vec<_> = fs::read_dir(scratch.home().join("sessions")).unwrap().collect();
     assert_eq!(left.len(), 2, "{left:?}");
-    // One that is there is not asked.
+    // A running helper is not asked.
     let _helper = Helper::start_with(&scratch, |command| {
         command.env("OF_THE_HELPER", "yes");
     });
@@ -429,7 +428,7 @@ fn that_there_is_no_helper_is_told_once_in_a_boot() {
     assert_eq!(told(16), 1);
     assert_eq!(told(2), 0);
     within(&mut scratch.ts(&["doctor"])).ok();
-    // As the boot before has left it, and as nobody has.
+    // As the boot before has left it, and as no boot has.
     let note = scratch.home().join("helper.missed");
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim_end().to_owned();
     assert_eq!(fs::read_to_string(&note).unwrap(), boot);
@@ -439,13 +438,13 @@ fn that_there_is_no_helper_is_told_once_in_a_boot() {
         assert_eq!(fs::read_to_string(&note).unwrap(), boot);
         assert_eq!(told(1), 0, "{other:?}");
     }
-    // Where it cannot be written down it is told, and the session is there all the same.
+    // If the note cannot be written, the warning is printed, and the session is there nevertheless.
     fs::remove_file(&note).unwrap();
     fs::create_dir(&note).unwrap();
     assert_eq!(told(2), 2);
     fs::remove_dir(&note).unwrap();
     assert_eq!(told(1), 1);
-    // That one which was there has gone is news.
+    // The end of a running helper is news.
     drop(Helper::start(&scratch));
     assert_eq!(told(2), 1);
 }
@@ -550,7 +549,7 @@ fn idle_processes_do_not_wake_up() {
         let counts = status.lines().filter(|line| line.contains("ctxt_switches"));
         counts.map(|line| line.split_whitespace().next_back().unwrap().parse::<u64>().unwrap()).sum()
     };
-    // What create began may take its time to come to rest.
+    // The work that create began may take some time to end.
     eventually("two seconds of rest", || {
         let before = (switches(helper.pid()), switches(keeper));
         std::thread::sleep(Duration::from_secs(2));

@@ -13,16 +13,15 @@ use crate::support::{
     Mount, Ran, Scratch, binary, copy_of_binary, eventually, executable, is_running, most_memory, run, start,
 };
 
-/// nobody, of whom no test has anything.
+/// The user nobody, who owns nothing of any test.
 const STRANGER: u32 = 65_534;
 
-/// Only root can be somebody else: the tests that need another user test
-/// nothing where they are run by any other.
+/// Only root can become another user: the tests that need one test nothing if another user runs them.
 pub(crate) fn is_root() -> bool {
     run(Command::new("id").arg("-u")).out() == "0\n"
 }
 
-/// A program as another user, who may enter this world's folder.
+/// A program as another user, who may enter this test's directory.
 fn stranger(scratch: &Scratch, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = scratch.command("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(program);
@@ -145,7 +144,7 @@ fn a_stranger_gets_nothing_from_a_state_folder_and_leaves_nothing_in_one() {
     assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
 }
 
-/// Has a link in the place of a folder, and the folder in its place again, and so on.
+/// Replaces a directory by a link, and the link by the directory, again and again.
 const FLICKER: &str = r#"
 import ctypes, os, sys
 folder, target = sys.argv[1:]
@@ -211,7 +210,7 @@ fn a_file_with_the_bit_of_another_user_does_nothing() {
         return;
     }
     let scratch = Scratch::new();
-    // Where the tests' own folder is, the bit may count for nothing (mount(8), nosuid).
+    // In the tests' own directory, the bit may have no effect (mount(8), nosuid).
     let folder = scratch.path.join("mounted");
     fs::create_dir(&folder).unwrap();
     let _mounted = Mount::tmpfs(&folder, "suid");
@@ -327,7 +326,7 @@ fn whatever_the_files_of_a_session_are_every_command_comes_to_an_end() {
         if had {
             fs::rename(&file, &aside).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
-        // Searching three gigabytes is no fault, but takes longer than it tells.
+        // Searching three gigabytes is not a fault, but takes too long.
         for (what, plant) in plants.iter().filter(|(what, _)| name != "output.log" || *what != "huge") {
             plant(&file);
             turn += 1;
@@ -335,7 +334,7 @@ fn whatever_the_files_of_a_session_are_every_command_comes_to_an_end() {
             for (_, (before, after)) in
                 COMMANDS.iter().enumerate().filter(|(at, _)| all || (at + turn) % 4 == 0)
             {
-                // One that is ended must be of its own.
+                // A session that is ended must be a separate one.
                 let doomed = (before[0] == "kill").then(|| {
                     let doomed = recorded();
                     let file = scratch.folder(&doomed).join(&name);
@@ -410,7 +409,7 @@ fn the_highest_numbers_in_the_files_of_a_session_are_numbers() {
     assert!(scratch.ts(&["status", &handle]).code(0).out().starts_with("alive"));
 }
 
-/// Stands in for a relay, behind what says how it serves: it has the lock and the socket.
+/// Stands in for a relay, after the code for how it serves: it has the lock and the socket.
 const FORGED_RELAY: &str = r#"
 import fcntl, os, socket, sys, threading
 def safely(stream):
@@ -443,7 +442,7 @@ fn a_forged_relay_that_says_no_end_of_things_holds_nobody_up() {
     }
 }
 
-/// What a relay has taken of memory, at most, in kilobytes (proc_pid_status(5)).
+/// The most memory that a relay has used, in kilobytes (proc_pid_status(5)).
 #[test]
 fn however_many_never_read_what_they_ask_for_a_relay_stays_small() {
     let scratch = Scratch::new();
@@ -473,7 +472,7 @@ fn however_many_never_read_what_they_ask_for_a_relay_stays_small() {
         all.retain_mut(|(stream, flood)| {
             !matches!(stream.write(flood), Err(error) if error.kind() == ErrorKind::BrokenPipe)
         });
-        // Who reads may ask for as much as it likes.
+        // A client that reads may send any number of requests.
         for _ in 0..1_000 {
             reader.write_all(b"ending a\n").unwrap();
             let mut answer = [0; 6];
@@ -494,7 +493,7 @@ fn a_secret_of_which_only_a_part_went_in_is_told_of() {
     let handle = scratch.create("sleep 1000");
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
     scratch.wait_for_end(&handle);
-    // One that asks for a hidden line, and types three bytes of it.
+    // A relay that reports a secret prompt, and types three bytes of the secret.
     let serve = "def serve(stream):\n    while said := stream.recv(256):\n        \
                  answers = {b'modes': b'modes no no yes no no 4 3 28 26', b'secret': b'typed 3'}\n        \
                  answer = answers.get(said.split()[0])\n        \
@@ -645,7 +644,7 @@ fn kill_ends_nobody_whom_a_file_or_a_forged_relay_names() {
     let child = || run(Command::new("pgrep").args(["-P", &pid])).out();
     eventually("the innocent's child", || !child().is_empty());
 
-    // A recycled PID, and a lock that anybody holds.
+    // A recycled PID, and a lock that another process holds.
     let handle = scratch.create("true");
     scratch.wait_for_end(&handle);
     let folder = scratch.folder(&handle);
@@ -661,8 +660,7 @@ fn kill_ends_nobody_whom_a_file_or_a_forged_relay_names() {
     let handle = scratch.create("sleep 1000");
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
     scratch.wait_for_end(&handle);
-    // It has the name, and the PID in the file, too; and says that its keeper is the process
-    // which it is told.
+    // It has the name, and the PID in the file, too; and claims that its keeper is the process it is told.
     let serve = "import os, sys\n\
                  open('/proc/self/comm', 'w').write('nbs-relay')\n\
                  open(sys.argv[1] + '/daemon_pid', 'w').write(str(os.getpid()))\n\

@@ -14,9 +14,9 @@ use crate::support::{Scratch, eventually, libraries_of, run, timing_out};
 /// A shell that is started inside another, and how the same is said to it.
 struct Inner {
     outer: &'static str,
-    /// What starts it.
+    /// The command that starts it.
     command: &'static str,
-    /// What `integrate` calls it.
+    /// Its name in the output of `integrate`.
     shell: &'static str,
     /// Sets x to 5.
     set: &'static str,
@@ -24,7 +24,7 @@ struct Inner {
     many: &'static str,
     /// Ends with 7, and leaves the shell.
     seven: &'static str,
-    /// Which the outer shell has.
+    /// The outer shell has this status.
     status: &'static str,
 }
 
@@ -68,7 +68,7 @@ fn try_inner_of(scratch: &Scratch, inner: &Inner, command: &str) {
     scratch.ts(&["resize", &handle, "200x50"]).code(0);
     scratch.ts(&["send", &handle, command]).code(0);
     integrate(scratch, &handle, shell);
-    // Nothing of it is seen, and its prompt stands.
+    // Nothing of it is visible, and the shell is at its prompt.
     let screen = scratch.ts(&["screen", &handle]).code(0).out();
     assert!(screen.trim_end().ends_with("mine#"), "{screen}");
     let prompts =
@@ -201,10 +201,10 @@ fn integrate_works_in_a_shell_of_sudo() {
     try_inner(&Inner { command: "SHELL=/bin/dash sudo -s PS1='mine# '", ..POSIX });
 }
 
-/// An sshd of a test's own, on a port of its own; in it everybody gets the same program.
+/// An sshd for one test, on a port of its own; every login gets the same program.
 pub(crate) struct Sshd {
     server: Child,
-    /// What starts a session there.
+    /// The command that starts a session there.
     pub(crate) command: String,
 }
 
@@ -222,11 +222,11 @@ impl Sshd {
              UsePAM no\nPermitRootLogin yes\nSetEnv HOME={}\nForceCommand {program}\n",
             path("host"),
             path("user.pub"),
-            // Else shells there would write into the history of whoever runs the tests.
+            // Else shells there would write into the history of the user that runs the tests.
             scratch.home().display()
         );
         fs::write(path("conf"), conf).unwrap();
-        // Where it separates its privileges, as root, it wants this, which starts with Debian.
+        // As root, it separates its privileges and needs this directory, which Debian makes at boot.
         if Path::new("/run").metadata().is_ok_and(|run| !run.permissions().readonly()) {
             let _ = fs::create_dir("/run/sshd");
         }
@@ -324,7 +324,7 @@ fn a_shell_that_ends_meanwhile_is_told_of() {
     let handle = scratch.create("bash");
     scratch.ts(&["send", &handle, "PS1='mine# ' dash -c 'printf \"mine# \"; read x; exit 5' || :"]).code(0);
     scratch.ts(&["wait", "--pattern=mine# ", &handle]).code(0);
-    // By its arguments it is none to converse with.
+    // By its arguments it is not interactive.
     scratch.ts(&["integrate", &handle]).code(1).complains("is not a known shell");
     scratch.ts(&["key", &handle, "Enter"]).code(0);
     let sshd = Sshd::start(&scratch, "printf 'mine# '; read x; exit 5");
@@ -369,7 +369,7 @@ fn integrate_types_nothing_into_a_program_that_is_not_a_shell() {
         ("read -s x", "secret", "is at a secret prompt", "Enter"),
     ] {
         scratch.ts(&["send", &handle, command]).code(0);
-        // The prompt that it was typed at may stand there for a moment.
+        // The prompt that it was typed at may be there for a moment.
         let waits = || scratch.ts(&["wait", "--input", "--timeout=60", &handle]).code(0).out();
         eventually(command, || waits() == format!("{handle}\tinput\t{doing}\n"));
         let length = scratch.file(&handle, "output.log").len();
@@ -381,7 +381,7 @@ fn integrate_types_nothing_into_a_program_that_is_not_a_shell() {
         }
         scratch.ts(&["run", "--timeout=60", &handle, "echo usable"]).code(0).stdout("usable\n");
     }
-    // What reads nothing is waited for.
+    // A program that reads nothing is waited for.
     scratch.ts(&["send", &handle, "sleep 1000"]).code(0);
     scratch.ts(&["integrate", "--timeout=0.2", &handle]).code(1).complains("is in the foreground");
     scratch.ts(&["key", &handle, "C-c"]).code(0);
@@ -519,7 +519,7 @@ fn a_shell_in_the_place_of_the_sessions_own_can_be_taught() {
         run("echo $?").code(0).stdout("7\n").silent();
         run("exit 5").code(125).complains("ended with exit code 5");
     }
-    // What is no shell is told of at once.
+    // A program that is not a shell is reported at once.
     let handle = scratch.create("bash");
     scratch.ts(&["run", &handle, "exec cat"]).code(125).complains("try 'nbs-ts ask'");
     let refused = scratch.ts(&["integrate", "--timeout=1h", &handle]).code(1);

@@ -16,7 +16,7 @@ use crate::{
 
 const PYTHON: &str = "/usr/bin/python3";
 
-/// A test's folders: one that a session may use, and one with a file that it may not.
+/// A test's directories: one that a session may use, and one with a file that it may not.
 struct Places {
     scratch: Scratch,
     inside: PathBuf,
@@ -430,7 +430,7 @@ fn a_profile_stands_for_its_options() {
     let cwd = format!("--cwd={inside}");
     let told = |handle: &str| scratch.ts(&["status", "--json", handle]).code(0).out();
     if !can_limit() {
-        // What cannot be limited is refused; a file goes before what is built in.
+        // A limit that cannot be set is an error; a file goes before the built-in profile.
         scratch
             .ts(&["create", "--no-helper", "--profile=agent", &cwd, "bash"])
             .code(1)
@@ -447,7 +447,7 @@ fn a_profile_stands_for_its_options() {
         assert!(told(&agent).contains(&confinement), "{}", told(&agent));
         places.run(&agent, "cat file && echo x > new && rm new").code(0).stdout("mine");
         places.fails(&agent, "cat $o/key");
-        // The folder of the state directory is none for a jail.
+        // The state directory's parent cannot be a jail.
         scratch
             .bash("cd $NBS_TS_HOME/.. && nbs-ts create --profile=agent bash")
             .code(1)

@@ -113,12 +113,12 @@ fn keys_that_are_signals_do_what_they_do_on_a_terminal() {
         scratch.ts(&["key", &handle, key]).code(0);
         scratch.ts(&["wait-complete", &handle]).code(0).stdout(code);
     }
-    // At its prompt the line is given up; before it is there, no line is.
+    // At its prompt, `C-c` drops the line; before the prompt, there is no line.
     eventually("the prompt", || scratch.ts(&["status", "--json", &handle]).field("terminal") == "\"prompt\"");
     scratch.ts(&["send", "--no-enter", &handle, "echo no"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "echo no"]).code(0);
     scratch.ts(&["key", &handle, "C-c"]).code(0);
-    // What comes before bash has thrown the line away, it throws away, too.
+    // bash also discards input that comes before it has dropped the line.
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("130\n");
     scratch.ts(&["send", &handle, "echo $((6 * 7))"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "42"]).code(0);
@@ -172,7 +172,7 @@ fn the_end_of_input_comes_after_half_a_line_too() {
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     scratch.ts(&["send", &handle, "next"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=<next>"]).code(0);
-    // What may have been erased is no line.
+    // Text that may have been erased does not count as a line.
     let erased = scratch.create("cat; echo over; read line; echo \"<$line>\"");
     scratch.ts(&["wait", &erased, "--input"]).code(0);
     scratch.ts(&["send", "--no-enter", &erased, "one two"]).code(0);
@@ -193,7 +193,7 @@ fn the_end_of_input_is_typed_only_where_a_program_reads_lines_or_keys() {
     scratch.ts(&["eof", &editor]).code(1).complains("a full-screen program reads its terminal");
     scratch.ts(&["key", &editor, "x"]).code(0);
     got(&scratch, b"x");
-    // One that begins to read later is waited for.
+    // A program that begins to read later is waited for.
     let late = scratch.create("echo ready; while ! [ -e go ]; do sleep 0.05; done; cat; echo over");
     scratch.ts(&["wait-pattern", &late, "ready"]).code(0);
     let typing = scratch.start(&["eof", "--timeout=60", &late]);

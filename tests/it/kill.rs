@@ -95,8 +95,8 @@ fn keep_leaves_what_was_said() {
 #[test]
 fn kill_ends_all_processes_of_a_session() {
     let scratch = Scratch::new();
-    // A background job, a stopped one, one that ignores all it can, a group of
-    // its own, a session of its own, and a double fork that has lost its mark.
+    // A background job, a stopped one, one that ignores all signals it can, a group of its own, a session of
+    // its own, and a double fork that has lost its mark.
     let handle = scratch.create("bash");
     let script = [
         "sleep 1001 & echo $! >> pids",
@@ -184,7 +184,7 @@ fn processes_started_by_a_handler_of_sigterm_have_the_grace() {
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     let killing = scratch.start(&["kill", "--keep", "--grace=600", &handle]);
     eventually("the handler's cat", || scratch.processes().iter().any(|process| process.contains("cat two")));
-    // By a call that has a limit: where nobody reads it, this waits for somebody.
+    // By a call with a time limit: without a reader, this waits.
     let write =
         |fifo: &str| run(scratch.command("bash").args(["-c", "echo $0 was there > $0", fifo])).code(0);
     write("one");
@@ -208,7 +208,7 @@ fn an_idle_shell_which_ignores_sigterm_does_not_cost_the_grace() {
 fn a_session_made_inside_a_session_is_not_of_it() {
     let scratch = Scratch::new();
     let outer = scratch.create("nbs-ts create --no-helper --name=inner 'sleep 1000'; sleep 1000");
-    // Once its handle is printed: a session that was made for nobody is taken back.
+    // Once its handle is printed: a session whose caller has gone is removed.
     scratch.ts(&["wait-pattern", &outer, "\n"]).code(0);
     let inner = scratch.ts(&["find", "inner"]).out().trim().to_owned();
     scratch.ts(&["kill", &outer]).code(0);
@@ -300,7 +300,7 @@ fn a_relay_that_does_not_answer_or_cannot_write_does_not_hide_who_ended_its_sess
     scratch.ts(&["kill", "--keep", &cannot_write]).code(0);
     let event = scratch.ts(&["events"]).code(0).out();
     assert_eq!(field(&event, "ended_by"), "\"kill\"");
-    // One that can let nobody in, and is killed in the middle.
+    // A relay that cannot accept clients, and is killed in the middle.
     let script = "ulimit -n 64; nbs-ts create --no-helper 'trap \"echo no\" TERM; echo ready; while :; do sleep 0.01; done'";
     let silent = scratch.bash(script).code(0).out().trim().to_owned();
     scratch.ts(&["wait-pattern", &silent, "ready"]).code(0);
@@ -399,7 +399,7 @@ fn a_kill_that_is_interrupted_leaves_no_cause_behind() {
     let scratch = Scratch::new();
     let handle = scratch.create("trap 'echo no' TERM; echo ready; read x; read x; exit 5");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
-    // Who is started in the background, as the tests may be, is so with it ignored.
+    // A process in the background, as the tests may be, starts with SIGINT ignored.
     let mut interruptible = scratch.command("env");
     interruptible.args(["--default-signal=INT", "nbs-ts", "kill", "--keep", "--grace=600", &handle]);
     let killing = start(&mut interruptible);

@@ -11,8 +11,8 @@ use std::{
 
 use crate::support::{Scratch, eventually, executable, is_running, run};
 
-/// An agent that writes down how it was started, and stays until it is told to
-/// go. bash adds nothing to what /proc shows of its start.
+/// An agent that writes a report of its start, and stays until it is asked to end. bash adds nothing to what
+/// /proc shows of its start.
 const AGENT: &str = r#"#!/bin/bash
 at=$REPORT
 printf '%s\0' "$0" "$@" > "$at/words"

@@ -44,7 +44,7 @@ fn a_killed_call_leaves_all_that_it_has_not_printed_and_the_code_and_once() {
             .complains("--resume");
         std::fs::write(scratch.path.join("on"), "").unwrap();
         let rest = resume(&scratch, &handle).code(7).silent().out();
-        // What was printed in the moment of its end may come twice.
+        // Output printed at the moment of its end may come twice.
         assert!(rest == "two\n" || rest == "one\ntwo\n", "{shell_command}: {first:?}, {rest:?}");
         assert!(rest != "two\n" || first == "one\n", "{shell_command}: {first:?}, {rest:?}");
         resume(&scratch, &handle).code(125).complains("there is no command to resume");
@@ -52,7 +52,7 @@ fn a_killed_call_leaves_all_that_it_has_not_printed_and_the_code_and_once() {
     }
 }
 
-/// In whatever moment the call is killed.
+/// At any moment when the call is killed.
 #[test]
 fn whenever_a_call_is_killed_its_command_is_executed_once_or_never_begun() {
     for shell_command in ["bash --norc", "zsh -f", "fish --no-config", "dash", "mksh", "ksh93", "busybox sh"]
@@ -83,7 +83,7 @@ fn whenever_a_call_is_killed_its_command_is_executed_once_or_never_begun() {
                     assert!(ran.out().len() + rest_out.len() >= whole.len(), "{context}");
                     assert_eq!(made(), "x\n", "{context}");
                 }
-                // It was not asked for yet, or all of it was told.
+                // It was not requested yet, or all of it was reported.
                 _ if rest.err().contains("there is no command") => {
                     let told = ran.out() == format!("{round}a\n{round}b\n") && made() == "x\n";
                     assert!(told || made().is_empty(), "{context}");
@@ -194,7 +194,7 @@ fn inside_another_shell_it_is_the_same() {
     assert!(rest.contains("two") && !rest.contains("nbs="), "{rest:?}");
 }
 
-/// What was given up before it began is not begun by being resumed.
+/// `--resume` does not start a command that was given up before it began.
 #[test]
 fn a_call_that_timed_out_in_a_slow_shell_leaves_nothing() {
     let (scratch, handle) = shell("bash --norc");
@@ -234,7 +234,7 @@ fn nothing_of_two_agents_calls_is_mixed() {
                         assert!(all.replace(&whole, "").is_empty(), "{ran:?} {rest:?}");
                     } else {
                         let ran = call.finish();
-                        // A command that was left by a call is in nobody's way for long.
+                        // A command that a call has left does not block others for long.
                         ran.code(code as i32).stdout(format!("{agent}{round}\n"));
                     }
                 }

@@ -31,7 +31,7 @@ fn a_session_is_made_of_the_files_that_the_contract_names() {
     for number in ["pid", "daemon_pid"] {
         file(number).parse::<u64>().unwrap();
     }
-    // These tell where to go on, once there is such a place.
+    // These have a position for the next call, once there is one.
     for (call, number, place) in
         [("read-new", "read_cursor", "5"), ("wait-complete", "completion_cursor", "1")]
     {
@@ -68,7 +68,7 @@ fn a_session_begins_with_the_files_that_have_something_to_tell() {
     assert_eq!(files(&once), and(&[]));
     assert_eq!(files(&scratch.create("bash")), and(&["bashrc", "completion.log", "secret"]));
     assert_eq!(files(&scratch.create_with(&["--size=100x30", "--name=x"], "cat")), and(&["name", "sizes"]));
-    // Whoever needs another makes it.
+    // A session whose size changes gets this file.
     scratch.ts(&["resize", &once, "132x43"]).code(0);
     eventually("the sizes", || files(&once).contains("sizes"));
     assert_eq!(scratch.file(&once, "sizes"), "0 80 24\n0 132 43\n");
@@ -180,8 +180,8 @@ fn while_it_runs_there_is_no_exit_code() {
 #[test]
 fn the_child_gets_a_terminal_of_its_own_and_nothing_of_the_caller() {
     let scratch = Scratch::new();
-    // Descriptors 7 and 50 are the caller's, and so are the signals that it ignores and blocks.
-    // Where there is no close_range(2), before Linux 5.9, they are closed one by one.
+    // Descriptors 7 and 50 are the caller's, and so are the signals that it ignores and blocks. Without
+    // close_range(2), before Linux 5.9, descriptors are closed one by one.
     for through in ["", "strace --daemonize -qq -f -o /dev/null -e inject=close_range:error=ENOSYS"] {
         nothing_of_the_caller_is_in_a_session_of(&scratch, through);
     }
@@ -198,8 +198,8 @@ fn nothing_of_the_caller_is_in_a_session_of(scratch: &Scratch, through: &str) {
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("0\n");
     let printed = scratch.ts(&["read", &handle]).out().replace("\r\n", "\n");
     let lines: Vec<&str> = printed.lines().collect();
-    // What a program of the session sees, as bash itself ignores SIGQUIT. 3 is
-    // the folder that `ls` looks at.
+    // The view of a program of the session, as bash itself ignores SIGQUIT. 3 is the directory that `ls`
+    // reads.
     let descriptors: Vec<&str> = lines.iter().take_while(|line| !line.starts_with("Sig")).copied().collect();
     assert!(
         descriptors
@@ -375,12 +375,12 @@ fn a_listing_is_the_same_however_much_of_a_session_must_be_looked_at() {
     let before = fs::read(&meta).unwrap();
     for content in [&b""[..], b"command: \x1b[2J\n", b"\xff\n\nstart: 1\n"] {
         fs::write(&meta, content).unwrap();
-        // That it has another age is no matter of what is looked at.
+        // The age of the file does not affect the output.
         run(std::process::Command::new("touch").args(["-d", "1 hour ago"]).arg(&meta)).code(0);
         scratch.ts(&["list"]).code(0).stdout(&expected);
     }
     fs::write(&meta, before).unwrap();
-    // Another in its place is locked by nobody; but the relay is there.
+    // Another file in its place is not locked; but the relay is there.
     for put in ["cp meta other; mv other meta", "rm meta", "ln -s /etc/passwd meta", "rm meta; mkdir meta"] {
         let script = format!("cd {} && {put}", scratch.folder(&handle).display());
         scratch.bash(&script).code(0);
@@ -445,7 +445,7 @@ fn unknown_values_of_a_session_are_null() {
             assert_eq!(field(&told, name), value, "{name}: {told}");
         }
     }
-    // Nobody is left to know when it ended, and nothing to tell when it last printed.
+    // No process knows when it ended, and no file has the time of its last output.
     run(std::process::Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
     fs::remove_file(scratch.folder(&handle).join("output.log")).unwrap();
     scratch.wait_for_end(&handle);
@@ -503,7 +503,7 @@ fn gc_collects_what_was_left_half_made_and_spares_what_is_being_made() {
     assert!(held.exists());
     lock.unlock().unwrap();
     {
-        // What cannot be removed is told.
+        // A file that cannot be removed is reported.
         let _mounted = Mount::tmpfs(&held, "size=64k");
         fs::write(held.join("lock"), "").unwrap();
         scratch.ts(&["gc"]).code(1).complains("cannot remove '.new.0000abcf'");

@@ -83,7 +83,7 @@ fn in_time<T>(attempt: impl FnMut(u32) -> Option<T>) -> T {
 /// A session with that `--timeout` which has come to say that it is ready.
 fn ready_in_time(scratch: &Scratch, options: &[&str], command: &str) -> (u32, String) {
     in_time(|limit| {
-        // What one that came to nothing has left.
+        // A failed attempt's file.
         let _ = fs::remove_file(scratch.path.join("pids"));
         let limited = format!("--timeout={limit}");
         let created = scratch.ts(&[&["create", &limited], options, &[command]].concat()).code(0);
@@ -103,7 +103,7 @@ fn pids(scratch: &Scratch, file: &str, count: usize) -> Vec<String> {
     lines()
 }
 
-/// Who does not go by itself, in every way there is.
+/// A process that does not end by itself, in every possible way.
 const STAYS: &str = "trap '' TERM HUP; echo $$ >> pids; setsid sleep 1000 & echo $! >> pids; \
                      (setsid sleep 1001 & echo $! >> pids); echo ready; while :; do sleep 1000; done";
 
@@ -306,7 +306,7 @@ fn a_limit_holds_where_the_session_cannot_be_found() {
         [field(&exit_record, "ended_by"), field(&exit_record, "signal")],
         ["\"timeout\"", "\"SIGKILL\""]
     );
-    // That is told next.
+    // The next reader publishes it.
     eventually("its being told", || scratch.ts(&["events"]).code(0).out().contains(&exit_record));
 }
 
@@ -344,7 +344,7 @@ fn the_one_who_ends_it_is_no_command() {
 #[test]
 fn whoever_kills_the_one_who_ends_it_saves_nobody() {
     let scratch = Scratch::new();
-    // Told to end, it kills who told it so; and its like do not go by themselves.
+    // On SIGTERM, it kills the process that sent it; and its children do not end by themselves.
     let command = "trap 'pkill -KILL -P $PPID nbs-terminator' TERM; echo $$ >> pids; \
                    (trap '' TERM; exec setsid sleep 1000) & echo $! >> pids; echo ready; while :; do sleep 0.01; done";
     let (_, handle) = ready_in_time(&scratch, &["--no-helper"], command);
@@ -358,8 +358,8 @@ fn whoever_kills_the_one_who_ends_it_saves_nobody() {
 #[test]
 fn a_run_whose_session_a_limit_ends_says_which() {
     let scratch = Scratch::new();
-    // What the limit ends first is the command, whose end the shell may tell; and a command may have a
-    // say in how it ends.
+    // The limit ends the command first, and the shell may report that end; and a command may choose how it
+    // ends.
     for command in ["sleep 1000", "sh -c 'trap \"exit 3\" TERM; while :; do sleep 0.01; done'"] {
         let mut owner = Command::new("sleep").arg("1000").spawn().unwrap();
         let limits = [

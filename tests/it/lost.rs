@@ -1,8 +1,8 @@
-//! Connections that are lost, and whoever has to do with them, in the middle of everything: nothing
-//! is typed or printed twice, no exit code is invented, every call comes back, and nobody is left.
+//! Connections that are lost, and killed processes of theirs, in the middle of everything: nothing is typed
+//! or printed twice, no exit code is invented, every call returns, and no process is left.
 //!
-//! Each round goes by a seed, which a failure names: `NBS_SEED=17` repeats that round, `NBS_ROUNDS`
-//! asks for more. When it happens is the machine's affair.
+//! Each round has a seed, which a failure prints: `NBS_SEED=17` repeats that round, `NBS_ROUNDS` asks for
+//! more. The times of events depend on the machine.
 
 use std::{
     collections::BTreeMap,
@@ -19,18 +19,18 @@ use crate::{
     support::{Ran, Running, eventually, run, start},
 };
 
-/// What is struck.
+/// The target of a strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Struck {
     Transport,
     Bridge,
-    /// What the transport has started there, what executes calls there, and one call.
+    /// The process that the transport has started there, the one that executes calls there, and one call.
     Connection,
     Far,
     Call,
     /// All that is there, and the transport.
     Machine,
-    /// What passes over the line, in both directions.
+    /// The bytes on the line, in both directions.
     Line,
 }
 
@@ -45,7 +45,7 @@ impl Struck {
         Struck::Line,
     ];
 
-    /// Does whoever executes calls outlive it, so that each comes to its end?
+    /// Does the process that executes calls outlive it, so that each call runs to its end?
     fn is_harmless(self) -> bool {
         matches!(self, Struck::Transport | Struck::Bridge | Struck::Connection | Struck::Line)
     }
@@ -117,7 +117,7 @@ impl Expected {
         let ran = self.call.finish();
         let (code, out) = (ran.status.code().unwrap(), ran.out());
         let is_whole = code == self.code && out == self.stdout;
-        // What it has said itself may have come, and its exit code not.
+        // Its own error message may have come, but not its exit code.
         let is_told = [1, 2, 125, 255].contains(&code) && (1..=2).contains(&ran.err().matches('\n').count());
         let is_lost = !whole && is_told && self.stdout.starts_with(&out);
         assert!(is_whole || is_lost || was_not_begun(&ran), "{context}: {}", ran.shown());
@@ -137,7 +137,7 @@ fn round(there: &Elsewhere, seed: u64, struck: &mut BTreeMap<Struck, u32>) {
     let mut random = Rng::with_seed(seed);
     let got = there.home.join("got");
     let _ = fs::remove_file(&got);
-    // What the last round has left may be in the way of a call or two.
+    // Remains of the last round may hold up a call or two.
     let mut created = Vec::new();
     for command in
         ["bash", "stty -echo -icanon; echo ready; exec cat >>got", "seq 1 30000", "read line; exit 9"]
@@ -184,7 +184,7 @@ fn round(there: &Elsewhere, seed: u64, struck: &mut BTreeMap<Struck, u32>) {
         }
     }
     let context = format!("seed {seed}, whole: {whole}");
-    // Which ends the one that is waited for; where this call was struck, too, it is killed.
+    // This ends the session that is waited for; if this call was struck, too, the session is killed.
     let told = there.ts(&["send", ending, "now"]);
     if !whole || was_not_begun(&told) {
         let _ = there.ts(&["kill", "--keep", ending]);

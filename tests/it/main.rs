@@ -1,7 +1,7 @@
 //! nbs as its users call it: the built file, real PTYs, real programs.
 //!
-//! Every test has a state folder of its own and leaves no process behind. The
-//! file under test is the one that cargo built, or `$NBS_UNDER_TEST`.
+//! Every test has a state directory of its own and leaves no process behind. The file under test is the one
+//! that cargo built, or `$NBS_UNDER_TEST`.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What is made of the headers beside `--help`: JSON, man pages, completions.
+//! The documents made from the headers besides `--help`: JSON, man pages, completions.
 
 use std::process::Command;
 
@@ -149,7 +149,7 @@ fn completion_offers_what_may_follow() {
     is(&["nbs-ts", "create", "--inherit-cwd", "@w"], &["@work"]);
     is(&["nbs-ts", "wait", "--timeout", "5", "@work", "@w"], &["@work"]);
     is(&["nbs-ts", "key", "--timeout=5", "@work", "Enter", "PageU"], &["PageUp"]);
-    // What is text is left to the shell, and so are files.
+    // Text is left to the shell, and so are files.
     is(&["nbs-ts", "run", "@work", "--t"], &[]);
     is(&["nbs-ts", "send", "@work", "@w"], &[]);
     is(&["nbs-ts", "create", "bash", "--na"], &[]);
@@ -158,7 +158,7 @@ fn completion_offers_what_may_follow() {
     is(&["nbs"], &[]);
 }
 
-/// In a session of its own, as a person would: Tab, and what the shell made of it.
+/// In a session of its own, as a person would: Tab, and the shell's result.
 #[test]
 fn tab_completes_in_bash() {
     let scratch = Scratch::new();

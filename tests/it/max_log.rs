@@ -6,7 +6,7 @@ use std::{
 
 use crate::support::{Mount, Scratch, eventually, field, is_running, run};
 
-/// What the log takes of the disk.
+/// The log's size on the disk.
 fn disk(scratch: &Scratch, handle: &str) -> u64 {
     fs::metadata(scratch.folder(handle).join("output.log")).unwrap().blocks() * 512
 }
@@ -27,7 +27,7 @@ fn numbers(last: u64) -> String {
 #[test]
 fn the_screen_of_a_bounded_log_is_its_end() {
     let scratch = Scratch::new();
-    // What is looked at first is gone as a whole, and of what comes then a part.
+    // The part read first is gone as a whole, and the next one in part.
     let handle = scratch.create_with(&["--max-log=64K"], "yes | head -c 7M; seq 90");
     scratch.ts(&["wait", &handle, "--exit", "--timeout=110"]).code(0);
     let last = |first: u64| (first..=90).map(|n| format!("{n}\n")).collect::<String>();
@@ -140,7 +140,7 @@ fn run_and_ask_know_what_of_an_answer_is_gone() {
     let handle = scratch.create_with(&["--max-log=64K"], "bash");
     let all = numbers(300_000).replace('\r', "");
     let ran = scratch.ts(&["run", "--json", &handle, "seq 300000; (exit 7)"]).code(7);
-    // How much that is depends on who was faster. What is there is right.
+    // The amount depends on which process was faster. The bytes that are left are right.
     let output = ran.field("output").trim_matches('"').replace("\\n", "\n");
     assert!(all.ends_with(&output) && output.len() >= 8 * 1024, "{} bytes", output.len());
     assert_eq!(ran.field("exit_code"), "7");
@@ -239,7 +239,7 @@ fn a_follower_gets_the_rest_of_a_session_that_was_removed() {
         std::io::BufRead::read_line(&mut frames, line).unwrap();
     }
     assert_eq!(field(&lines[1], "lost"), begin.to_string());
-    // What is left is more than a pipe takes, so it is still at it.
+    // The rest is more than a pipe holds, so it is still writing.
     scratch.ts(&["kill", &handle]).code(0);
     let rest: Vec<String> = std::io::BufRead::lines(frames).map(Result::unwrap).collect();
     assert!(follower.wait().unwrap().success());

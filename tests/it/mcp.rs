@@ -19,10 +19,10 @@ const VERSION: &str = "2026-07-28";
 /// Calls that take long, as tasks.
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// What a client declares that reads the structure of results.
+/// The declaration of a client that reads the structure of results.
 const STRUCTURE: &str = "nbs/structured-content";
 
-/// A server, and what it has said that nobody has asked for yet.
+/// A server, and its messages that no test has read yet.
 struct Client {
     server: Child,
     stdin: Option<ChildStdin>,
@@ -31,7 +31,7 @@ struct Client {
     last_id: i64,
     /// Requests are of the version without a handshake.
     stateless: bool,
-    /// What it tells of itself in each of those.
+    /// The capabilities that it declares in each of those.
     capabilities: Value,
 }
 
@@ -63,7 +63,7 @@ impl Client {
         }
     }
 
-    /// One that has made the handshake of that version.
+    /// A client that has made the handshake of that version.
     fn of_version(scratch: &Scratch, version: &str) -> Client {
         let mut client = Client::start(scratch, &[]);
         client.stateless = false;
@@ -147,7 +147,7 @@ impl Client {
         text(&result).to_owned()
     }
 
-    /// What an error says, which must be one.
+    /// The message of an error, which must be one.
     fn failure(&mut self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments);
         assert_eq!(result["isError"], true, "{result}");
@@ -159,7 +159,7 @@ impl Client {
         "@work".to_owned()
     }
 
-    /// It answers still, and nothing has been said that nobody asked for.
+    /// It still answers, and there are no messages without a request.
     fn is_well(&mut self) {
         let answer = self.ask("tools/list", json!({}));
         assert_eq!(answer["result"]["tools"].as_array().map(Vec::len), Some(8), "{answer}");
@@ -194,7 +194,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         self.stdin = None;
-        // It ends by itself; in a test that has failed nobody waits for it.
+        // It ends by itself; in a failed test, nothing waits for it.
         if thread::panicking() {
             let _ = self.server.kill();
         }
@@ -388,13 +388,13 @@ fn errors_reach_the_model() {
     assert!(said.starts_with("[nbs: no session is named 'none'"), "{said}");
     let said = client.failure("screen", json!({"session": "none"}));
     assert!(said.contains("not a handle"), "{said}");
-    // What a model gives is never an option of ours.
+    // A model's arguments are never options of ours.
     for hostile in ["--all", "--help", "-h", "--"] {
         let said = client.failure("kill", json!({"sessions": [hostile]}));
         assert!(said.contains("not a handle"), "{hostile}: {said}");
     }
     assert!(client.failure("kill", json!({})).contains("missing SESSION"));
-    // What never ends has no answer.
+    // A call that never ends has no answer.
     let said = client.failure("list", json!({"follow": true}));
     assert!(said.contains("'follow' is not an argument of list"), "{said}");
     let said = client.failure("wait", json!({"sessions": ["@none"], "timeout": "soon", "exit": true}));
@@ -435,7 +435,7 @@ fn a_result_is_bounded_and_tells_how_to_read_the_rest() {
     let result = client.text("run", json!({"session": "@work", "command": count}));
     assert!(result.len() <= 10_000, "{}", result.len());
     assert!(result.starts_with("100000\n") && result.contains("\n199999\n"));
-    // It tells at the end, in the words of the tools, how the rest is read; page by page it is whole.
+    // It says at the end, in terms of the tools, how to read the rest; page by page it is whole.
     let (told, mark) = (result.lines().last().unwrap(), result.lines().find(|line| line.starts_with("… ")));
     let number = |name: &str| {
         let rest = told.split_once(name).unwrap_or_else(|| panic!("no {name} in: {told}")).1;
@@ -489,7 +489,7 @@ fn an_answer_is_structure_for_a_client_that_reads_that() {
         );
         client.is_well();
     }
-    // Of each request by itself.
+    // Each request has its own capabilities.
     by_request.capabilities = json!({});
     assert_eq!(by_request.text("list", json!({})), "no sessions");
 }
@@ -541,7 +541,7 @@ fn a_call_that_is_cancelled_ends_and_its_session_does_not() {
     let id = client.begin("run", json!({"session": "@work", "command": "touch begun; sleep 1000; echo no"}));
     eventually("the command", || scratch.path.join("begun").exists());
     client.notify("notifications/cancelled", json!({"requestId": id}));
-    // One that is unknown, and one that is none.
+    // An unknown id, and an invalid one.
     client.notify("notifications/cancelled", json!({"requestId": 10_000}));
     client.notify("notifications/cancelled", json!({"requestId": {}}));
     assert_eq!(client.text("run", json!({"session": "@work", "command": "echo still here"})), "still here\n");
@@ -595,7 +595,7 @@ fn a_long_call_tells_its_progress() {
 fn when_the_client_goes_what_runs_in_sessions_goes_on() {
     let scratch = Scratch::new();
     let gate = scratch.path.join("gate");
-    // It says so, is killed, or is told by a terminal, with all that belongs to it.
+    // It says so, is killed, or is interrupted by a terminal, with all its processes.
     for signal in [None, Some("-KILL"), Some("-INT")] {
         let mut client = Client::start(&scratch, &[]);
         client.text("create", json!({"command": "bash", "name": "work"}));
@@ -778,8 +778,8 @@ fn no_message_is_too_bad() {
         client.is_well();
         sizes.push(client.memory());
     }
-    // What one took, the next one takes again, but for what lies between: if one of them
-    // were kept, that would be 9 MB more a round.
+    // The next request reuses the memory of one, but for the gaps between: if the memory were kept, that
+    // would be 9 MB more a round.
     assert!(sizes[5] < sizes[1] + 32_768, "{sizes:?} kB");
 
     let wait = client.begin("wait", json!({"sessions": ["@work"], "pattern": ["marker"]}));
@@ -845,7 +845,7 @@ fn a_client_that_does_not_read_holds_up_nobody_but_itself() {
     });
     let pipe = fs::File::open(format!("/proc/{}/fd/0", server.id())).unwrap();
     eventually("the server to read no more", || {
-        // What is in the pipe stays there, however often one looks.
+        // Bytes in the pipe stay there, however often we look.
         let unread = || rustix::io::ioctl_fionread(&pipe).unwrap();
         let first = unread();
         first > 0 && (0..50).all(|_| unread() == first)
@@ -854,7 +854,7 @@ fn a_client_that_does_not_read_holds_up_nobody_but_itself() {
     let answers = BufReader::new(server.stdout.take().unwrap()).lines().map(Result::unwrap).count();
     writer.join().unwrap();
     assert_eq!((answers, server.wait().unwrap().code()), (500, Some(0)));
-    // One that has gone altogether is the end, as of every command.
+    // A reader that has gone is the end, as for every command.
     let mut command = scratch.applet("nbs-mcp");
     let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     drop(server.stdout.take());
@@ -897,7 +897,7 @@ fn a_call_that_takes_long_is_a_task_for_a_client_that_has_those() {
     let mut client = Client::start(&scratch, &[]);
     client.shell();
     let slow = json!({"session": "@work", "command": "until test -e gate; do sleep 0.1; done; echo late"});
-    // A client that does not say that it has them gets none, and may not ask for any.
+    // A client that does not declare them gets none, and may not ask for any.
     let waits = client.begin("wait", json!({"sessions": ["@work"], "pattern": ["marker"], "timeout": "1h"}));
     let refused = client.ask("tasks/get", json!({"taskId": "x"}))["error"].clone();
     assert_eq!(
@@ -959,7 +959,7 @@ fn a_task_asks_the_user_what_its_command_asks() {
             (&json!("elicitation/create"), &json!("form"))
         );
         assert_eq!(told["params"]["requestedSchema"]["required"], json!(["answer"]));
-        // An answer to another question is none.
+        // An answer to another question does not count.
         for key in ["question-0", key, key] {
             let answers = json!({key: {"action": "accept", "content": {"answer": answer}}});
             let told = client.ask("tasks/update", json!({"taskId": task, "inputResponses": answers}));
@@ -969,7 +969,7 @@ fn a_task_asks_the_user_what_its_command_asks() {
     let done = task_when(&mut client, task, "completed");
     assert!(text(&done["result"]).ends_with("got on yes\n"), "{done}");
 
-    // One that the user does not answer is the model's, as without tasks.
+    // If the user does not answer, the model gets the question, as without tasks.
     let created = begin(&mut client, "read -p 'Go? ' x; echo \"got $x\"");
     let answers = json!({"question-1": {"action": "decline"}});
     client.ask("tasks/update", json!({"taskId": created["taskId"], "inputResponses": answers}));

@@ -30,7 +30,7 @@ fn version_prints_version_commit_and_target() {
     }
 }
 
-/// What the file starts itself as.
+/// The roles in which the file starts itself.
 const ROLES: [&str; 9] = [
     "nbs-relay",
     "nbs-child",
@@ -172,7 +172,7 @@ fn install_leaves_the_links_that_are_right_already() {
     for (kind, others) in [("--symlink", "--hard"), ("--hard", "--symlink")] {
         install(&[kind, "--force"]).code(0).silent();
         let inode = fs::symlink_metadata(&first).unwrap().ino();
-        // One that is missing is made, beside those that are there.
+        // A missing link is made, beside the existing ones.
         fs::remove_file(scratch.path.join("nbs-ts-helper")).unwrap();
         install(&[kind]).code(0).silent();
         install(&[others]).code(0).silent();
@@ -234,7 +234,7 @@ fn install_puts_all_that_a_package_has_below_a_prefix() {
     run(scratch.command(scratch.path.join("moved/bin/nbs-ts")).arg("list")).code(0).silent();
     fs::rename(scratch.path.join("moved"), &prefix).unwrap();
 
-    // What is right is left; what is not is replaced on demand only, and nothing before.
+    // Correct files stay; others are replaced on demand only, and nothing before.
     let inode = fs::metadata(&zsh).unwrap().ino();
     let page = prefix.join("share/man/man1/nbs-ts.1");
     fs::write(&page, "mine").unwrap();
@@ -271,12 +271,12 @@ fn install_mends_what_not_everybody_may_use() {
     }
     install(&[]).code(0).silent();
     assert_eq!((facts(&nbs), facts(&page)), (program, text));
-    // Who lets others do more has a reason.
+    // Wider permissions are kept: there is a reason for them.
     fs::set_permissions(&nbs, fs::Permissions::from_mode(0o775)).unwrap();
     install(&[]).code(0).silent();
     assert_eq!(facts(&nbs), (program.0, 0o775));
 
-    // What a link leads to is not changed.
+    // A link's target is not changed.
     let mine = scratch.path.join("mine");
     fs::copy(&page, &mine).unwrap();
     fs::set_permissions(&mine, fs::Permissions::from_mode(0o600)).unwrap();
@@ -295,7 +295,7 @@ fn install_finds_what_is_in_the_way_before_it_makes_anything() {
         let mut command = scratch.command(scratch.path.join("nbs"));
         run(command.args(["--install", "--prefix=p"]).args(options))
     };
-    // What not even --force replaces.
+    // Obstacles that not even --force replaces.
     for folder in ["bin/nbs", "bin/nbs-ts", "share/man/man1/nbs-ts.1"] {
         fs::create_dir_all(scratch.path.join("p").join(folder)).unwrap();
         for options in [&[][..], &["--force"]] {
@@ -313,7 +313,7 @@ fn install_finds_what_is_in_the_way_before_it_makes_anything() {
         run(scratch.command("find").args(["p", "!", "-type", "d"])).code(0).stdout(format!("{file}\n"));
         fs::remove_file(scratch.path.join(file)).unwrap();
     }
-    // What would keep whoever opens it.
+    // A file that would block its reader.
     run(scratch.command("mkdir").arg("-p").arg("p/bin")).code(0);
     run(scratch.command("mkfifo").arg("p/bin/nbs")).code(0);
     install(&[]).code(1).complains("p/bin/nbs': entity already exists; --force replaces it");

@@ -1,4 +1,4 @@
-//! notify: each wait, end and failure of a session is told once.
+//! notify: it reports each wait, end and failure of a session once.
 
 use std::{fs, process::Command};
 
@@ -9,7 +9,7 @@ use crate::{
 
 const ASKS: &str = "printf 'Delete build/? [y/N] '; read x; printf 'sure? '; read y; exit 3";
 
-/// Of each notice, what the command was given.
+/// The command's input, for each notice.
 fn told(scratch: &Scratch) -> Vec<String> {
     let file = scratch.path.join("told");
     if file.exists() { whole_lines(&file) } else { Vec::new() }
@@ -19,7 +19,8 @@ fn events(scratch: &Scratch) -> Vec<String> {
     told(scratch).iter().map(|line| field(line, "event").trim_matches('"').to_owned()).collect()
 }
 
-/// Waits until it waits. A call that waits for that would tell its caller, and so nobody else is told.
+/// Waits until the session waits. A call that waits for that would notify its caller, and so suppress the
+/// notice.
 fn waits(scratch: &Scratch, session: &str) {
     eventually("a question", || {
         scratch.ts(&["status", "--json", session]).code(0).field("activity") == "\"waiting\""
@@ -49,7 +50,7 @@ fn a_command_is_told_of_each_event_once() {
     scratch.ts(&["send", &early, "y"]).code(0);
     eventually("the end", || events(&scratch) == ["waiting", "waiting", "ended"]);
     assert_eq!(field(&told(&scratch)[2], "text"), "\"exit code 3\"");
-    // What a session says of itself.
+    // A session's own report.
     let agent = scratch.create("exec sleep 1000");
     scratch.ts(&["report", &agent, "working"]).code(0);
     scratch.ts(&["report", &agent, "done", "all of it"]).code(0);
@@ -104,7 +105,7 @@ fn in_quiet_hours_nobody_is_told_and_bad_options_are_refused() {
     let scratch = Scratch::new();
     let asks = scratch.create(ASKS);
     waits(&scratch, &asks);
-    // It asks date(1): here one that is in the test's hand.
+    // It asks date(1): here one that the test controls.
     crate::support::executable(&scratch.path.join("bin/date"), "#!/bin/sh\necho >>asked\necho 23:30\n");
     let path = format!("{}:{}", scratch.path.join("bin").display(), std::env::var("PATH").unwrap());
     let mut command = scratch.command(crate::support::links().join("nbs-ts"));

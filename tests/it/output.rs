@@ -63,7 +63,7 @@ fn strip_lets_no_half_sequence_through_and_loses_no_character() {
     assert_eq!(stripped_step_by_step(&steps), ["a", "red", "b", "", "é", "漢", "z"]);
 }
 
-/// What `read-new --strip` prints after each step of a program's output.
+/// The output of `read-new --strip` after each step of a program's output.
 fn stripped_step_by_step(steps: &[&[u8]]) -> Vec<String> {
     let scratch = Scratch::new();
     for (number, step) in steps.iter().enumerate() {
@@ -303,7 +303,7 @@ fn a_process_that_keeps_the_terminal_open_hardly_delays_the_end() {
     let scratch = Scratch::new();
     run(Command::new("mkfifo").arg(scratch.path.join("gate"))).code(0);
     let handle = scratch.create("trap '' HUP; (read x < gate; exit) & echo said; exit 4");
-    // What holds it goes on.
+    // The process that holds the terminal goes on.
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("4\n");
     scratch.wait_for_end(&handle);
     fs::write(scratch.path.join("gate"), "go\n").unwrap();
@@ -423,8 +423,8 @@ fn without_standard_output_nothing_is_done_whose_answer_would_be_lost() {
     let listed = scratch.ts(&["list"]).code(0).out();
     assert_eq!(listed.lines().count(), 1, "{listed}");
     scratch.ts(&["read-new", "--strip", &handle]).code(0).stdout_has("first\n");
-    // What prints nothing does without; and who wants nothing printed may have it so, as Python
-    // does: its DEVNULL is what std puts in the place of what is closed.
+    // A command without output needs no output; and a caller that wants none may redirect it, as Python does:
+    // its DEVNULL is the file that std opens for a closed descriptor.
     closed("send $h 'touch sent'").code(0).silent();
     eventually("what was sent", || scratch.path.join("sent").exists());
     scratch.bash(&format!("nbs-ts run {handle} 'touch ran' 1<>/dev/null")).code(0).silent();

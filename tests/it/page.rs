@@ -1,5 +1,5 @@
-//! nbs-page, by HTTP: who may, what is told of the sessions, and clients that do not behave.
-//! What a browser makes of it is tried in tests/page.
+//! nbs-page, by HTTP: access, the data about sessions, and clients that misbehave. The tests with a browser
+//! are in tests/page.
 
 mod clients;
 mod machines;
@@ -60,7 +60,7 @@ impl Page {
         stream
     }
 
-    /// What our own page would send, on a connection of its own.
+    /// Our own page's request, on a connection of its own.
     fn request(&self, method: &str, path: &str, body: &str) -> String {
         let (address, token, length) = (self.address, &self.token, body.len());
         format!(
@@ -72,7 +72,7 @@ impl Page {
     /// The status and all of the answer to some bytes.
     fn say(&self, bytes: impl AsRef<[u8]>) -> (u16, String) {
         let mut stream = self.connect();
-        // One that has been refused already may not be read to its end.
+        // The server may not read a rejected request to its end.
         let _ = stream.write_all(bytes.as_ref());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -114,14 +114,14 @@ impl Drop for Page {
     }
 }
 
-/// A page that is open: what it has been told.
+/// An open page: the data it has received.
 pub(crate) struct Events {
     lines: BufReader<TcpStream>,
-    /// Up to where it has been told everything.
+    /// The id up to which it has received all events.
     id: String,
     /// The rows of each screen by their numbers, and all of it.
     screens: Vec<(String, Value)>,
-    /// What else is known of each session.
+    /// The other data of each session.
     abouts: Vec<(String, Value)>,
 }
 
@@ -153,7 +153,7 @@ impl Events {
         event
     }
 
-    /// As a page does: each row is one that has come with this screen, or was there before.
+    /// As a page does: each row has come with this screen, or was there before.
     fn draw(&mut self, handle: &str, screen: &Value) {
         let before = self.screens.iter().position(|(other, _)| other == handle);
         let before = before.map_or(json!({}), |at| self.screens.swap_remove(at).1["rows"].clone());
@@ -187,12 +187,12 @@ impl Events {
         }
     }
 
-    /// Reads on until all that there is at the moment has been told.
+    /// Reads on until all present events have been received.
     fn settle(&mut self) {
         self.until(|event| *event == json!({}));
     }
 
-    /// What a session's screen shows, a line a row.
+    /// The text of a session's screen, a line a row.
     fn text(&self, handle: &str) -> String {
         let Some((_, screen)) = self.screens.iter().find(|(other, _)| other == handle) else {
             return String::new();
@@ -246,7 +246,7 @@ fn whoever_has_the_token_is_served_and_nobody_else() {
             }
         }
     }
-    // What there is for everybody tells nothing.
+    // The public files contain no data.
     for file in ["/", "/page.css", "/page.js"] {
         let (status, answer) =
             page.say(format!("GET {file} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"));
@@ -410,7 +410,7 @@ fn typed_text_arrives_in_order_and_keys_act_at_once() {
     }
     assert_eq!(page.ask("GET", &format!("/sessions/{handle}/line"), "").0, 405);
     assert_eq!(page.ask("POST", "/events", "").0, 405);
-    // What nobody reads does not hold up a key that is a signal.
+    // Unread input does not hold up a key that is a signal.
     let busy = scratch.create("stty raw -echo isig; echo ready; sleep 1000");
     events = page.open(&format!("focus={busy}"));
     events.until_text(&busy, "ready");
@@ -432,7 +432,7 @@ fn a_secret_is_typed_only_where_one_is_asked_for() {
     assert!(secret("hunter2").1.ends_with("{\"typed\":false}\n"));
     page.type_in(&handle, "line", "a");
     events.until_about(&handle, |about| about["terminal"] == "secret");
-    // The echo is off a moment before anybody reads.
+    // The echo is off a moment before the program reads.
     eventually("the secret being taken", || secret("hunter2").1.ends_with("{\"typed\":true}\n"));
     events.until_text(&handle, "a/7");
     assert!(!scratch.file(&handle, "output.log").contains("hunter2"));
@@ -457,7 +457,7 @@ fn only_what_has_changed_is_told_and_nothing_is_missed() {
     events.until_text(&handle, "next\nnext");
     events.settle();
     drop(events);
-    // A page that slept goes on from what it knows: of the quiet one nothing is told.
+    // A page that slept resumes from its last event: it receives nothing about the unchanged session.
     let mut events = page.open(&format!("since={known}"));
     let first = events.next();
     let mut handles: Vec<&str> =
@@ -480,7 +480,7 @@ fn only_what_has_changed_is_told_and_nothing_is_missed() {
         fresh += event["screen"]["fresh"].as_object().map_or(0, |rows| rows.len());
     }
     assert!((1..=3).contains(&fresh), "{fresh} rows");
-    // What another process of us has numbered means nothing here.
+    // Numbers from another process of ours mean nothing here.
     for since in ["", "1", "0000000000000000-5", "x-y", &format!("{}999999", known)] {
         let mut events = page.open(&format!("since={since}"));
         events.settle();
@@ -678,7 +678,7 @@ fn the_page_shows_the_same_activity_as_list() {
     };
     assert_eq!((&about["question"], &about["since"]), (&told("question"), &told("since")));
     assert_eq!(about["question"], "Go on?");
-    // What it says of itself goes before that, until something is typed.
+    // Its own report goes before that, until something is typed.
     scratch.ts(&["report", &handle, "failed", "no disk"]).code(0);
     let about = events.until_about(&handle, |about| about["word"] == "failed");
     assert_eq!((&about["activity"], &about["question"]), (&json!("failed"), &json!("no disk")));

@@ -25,7 +25,7 @@ fn concurrent_ensures_start_one_session() {
     let next = next.out().trim_end().to_owned();
     assert_ne!(next, handle);
     assert_eq!(scratch.file(&next, "command"), "sleep 1000");
-    // The lock is nobody's when no call runs.
+    // The lock is free when no call runs.
     let lock = fs::File::open(scratch.state().join("lock.ensure")).unwrap();
     lock.try_lock().unwrap();
 }

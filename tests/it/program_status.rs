@@ -2,8 +2,7 @@ use std::fs;
 
 use crate::support::{Scratch, eventually, field, run, whole_lines};
 
-/// Prints what stands in a file each time that somebody types a line, and works meanwhile as far as
-/// the kernel can tell.
+/// Prints the content of a file after each typed line, and works meanwhile as far as the kernel shows.
 const SAYS: &str = "while read -r x; do printf \"$x\"; (sleep 1000 & wait) </dev/null & done; exit";
 
 fn status(scratch: &Scratch, session: &str, name: &str) -> String {
@@ -90,7 +89,7 @@ fn a_new_prompt_ends_what_was_going_on_and_leaves_what_is_done() {
             status(&scratch, &shell, "program_status").contains(kept)
         });
     }
-    // Somebody has typed something since.
+    // There was input since.
     assert_eq!(status(&scratch, &shell, "activity"), "\"idle\"");
     assert_eq!(status(&scratch, &shell, "because"), "\"shell\"");
 }
@@ -139,7 +138,7 @@ for line in sys.stdin:
         let listed = scratch.ts(&["list", "--waiting"]).code(0).out();
         assert_eq!(listed.contains("@agent"), state != "idle", "{listed}");
     }
-    // What it asks in the middle of a turn does not end it, and neither does the answer.
+    // A question in the middle of a turn does not end it, and neither does the answer.
     scratch.ts(&["send", &session, "asks"]).code(0);
     let waits = scratch.ts(&["wait", &session, "--done", "--waiting"]).code(0);
     waits.stdout(format!("{session}\twaiting\tprogram-status\n"));
@@ -147,13 +146,13 @@ for line in sys.stdin:
     let waits = scratch.start(&["wait", &session, "--done"]);
     go_on("asks");
     waits.finish().code(0).stdout(format!("{session}\tdone\tdone\n"));
-    // Those that wait stand before those that are done.
+    // Sessions that wait come before those that are done.
     let asks = scratch.create_with(&["--name=asks"], "printf 'Go on? '; read x");
     scratch.ts(&["wait", &asks, "--waiting"]).code(0);
     let listed = scratch.ts(&["list", "--waiting"]).code(0).out();
     let rows: Vec<&str> = listed.lines().map(|row| row.split_whitespace().next().unwrap()).collect();
     assert_eq!(rows, ["SESSION", "@asks", "@agent"], "{listed}");
-    // What is reported counts as much.
+    // A report counts as much.
     scratch.ts(&["report", &asks, "failed"]).code(0);
     scratch.ts(&["wait", &asks, "--done"]).code(0).stdout(format!("{asks}\tdone\tfailed\n"));
 }
@@ -257,7 +256,7 @@ fn a_report_outside_of_a_session_goes_to_the_terminal() {
     eventually("it being done", || status(&scratch, &shell, "program_status").contains("\"done\""));
     scratch.ts(&["run", &shell, &outside("clear")]).code(0);
     eventually("nothing being said", || status(&scratch, &shell, "program_status") == "[]");
-    // Where there is no terminal either.
+    // Without a terminal, too.
     let without = |words: &[&str]| {
         let mut command = scratch.command("setsid");
         run(command.args(["--wait", "nbs-ts", "report"]).args(words))

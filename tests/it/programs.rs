@@ -1,6 +1,6 @@
-//! Real programs, each asked the same things: an answer of one line, a definition of several,
-//! no answer, a mistake, ten thousand lines, a long one, what is not ASCII, a question, an
-//! interrupt, a slow answer. What is heavy to install has a step of its own in CI.
+//! Real programs, each with the same tests: an answer of one line, a definition of several, no answer, a
+//! mistake, ten thousand lines, a long one, text that is not ASCII, a question, an interrupt, a slow answer.
+//! Programs that are large to install have a step of their own in CI.
 
 use std::process::Command;
 

@@ -40,7 +40,7 @@ fn queries_are_answered_once_and_in_order() {
         (r"\x1b[5;10r\x1b[?6h\x1b[2;3H\x1b[6n\x1b[?6l", r"\x1b[2;3R"),
         (r"\x1b]11;?\x07\x1b[18t", r"\x1b]11;rgb:1010/1010/1010\x07\x1b[8;20;70t"),
         (r"\x1b[?2004$p\x1b[?2004h\x1b[?2004$p\x1b[4$p", r"\x1b[?2004;2$y\x1b[?2004;1$y\x1b[4;2$y"),
-        // What is set is told, and what is on the screen.
+        // Settings are reported, and the contents of the screen.
         (
             r"\x1b]11;#123\x07\x1b]11;?\x07\x1b[1;31m\x1bP$qm\x1b\\",
             r"\x1b]11;rgb:1010/2020/3030\x07\x1bP1$r0;1;31m\x1b\\",
@@ -129,7 +129,7 @@ fn a_program_that_queries_and_never_reads_blocks_no_call() {
         highest = highest.max(most_memory(&relay).unwrap_or_default());
     }
     assert!(highest < 8192, "{highest} KiB");
-    // Whoever reads lines then sees the answers, as on any terminal.
+    // A program that reads lines then sees the replies, as on any terminal.
     scratch.ts(&["read", "--last=3", &handle]).code(0).stdout_has("over\r\n");
     eventually("no process being left", || scratch.processes().is_empty());
 }
@@ -139,7 +139,7 @@ fn a_question_in_a_file_disturbs_no_command() {
     let scratch = Scratch::new();
     fs::write(scratch.path.join("file"), "\x1b[c\x1b[6n\x1b[5n\n").unwrap();
     let handle = scratch.create("bash");
-    // The answers are keys to whoever reads next: to vi's, commands.
+    // The replies are keys for the next reader: for vi's, commands.
     for keys in ["emacs", "vi"] {
         scratch.ts(&["run", &handle, &format!("set -o {keys}")]).code(0);
         for _ in 0..3 {
@@ -147,7 +147,7 @@ fn a_question_in_a_file_disturbs_no_command() {
             scratch.ts(&["run", &handle, "echo well; false"]).code(1).stdout("well\n");
         }
     }
-    // The answers are nobody's input.
+    // The replies do not count as input.
     let python = scratch.create("python3 -q");
     scratch.ts(&["ask", &python, "print('\\x1b[6n', end='') or 6 * 7"]).code(0).stdout_has("42");
 }
@@ -173,8 +173,8 @@ termios.tcsetattr(0, termios.TCSADRAIN, modes)
     }
 }
 
-/// Where the cursor is, twice, the second time after something was typed; and prints what it reads
-/// up to the end that is named, after which it waits for whatever is typed.
+/// Queries the cursor's position, twice, the second time after something was typed; and prints its input up
+/// to the named end, after which it waits for any input.
 const ASK_TWICE: &str = r"
 import os, sys, tty
 def ask(end):
@@ -211,7 +211,7 @@ fn a_program_waiting_for_a_reply_of_the_terminal_does_not_wait_for_input() {
 fn text_typed_after_a_query_follows_the_reply() {
     let scratch = Scratch::new();
     fs::write(scratch.path.join("ask.py"), ASK_TWICE).unwrap();
-    // What is typed does not wait for ever, so all must come to it in time.
+    // Typed text does not wait for ever, so all must reach it in time.
     eventually("an answer in time", || {
         let (waited, answer) = answer_after_input(&scratch);
         let right = answer.contains("[2;5R.'");
@@ -232,7 +232,7 @@ fn a_secret_comes_after_the_text_that_waits_for_an_answer() {
     signal("-STOP");
     fifo.write_all(b"go\n").unwrap();
     printed(&scratch, &handle, "\x1b[6n", 2);
-    // The relay has this before anybody can ask it to type a secret, and nobody has it to read.
+    // The relay has this before any call can ask it to type a secret, and no program has read it.
     fifo.write_all(b"ahead\n").unwrap();
     eventually("the input being taken", || ioctl_fionread(&fifo).unwrap() == 0);
     scratch.ts_with_input(&["send", "--secret-stdin", "--timeout=60", &handle], b"hidden").code(0);

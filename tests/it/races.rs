@@ -19,7 +19,7 @@ fn readers_at_once_share_the_bytes() {
         got.extend(readers.into_iter().map(|reader| part(reader.finish().code(0).silent())));
     }
     let (_, whole) = part(scratch.ts(&["read", "--json", &handle]));
-    // One who has found nothing new stands where another one begins.
+    // A reader that found nothing new starts where another one begins.
     got.retain(|(_, output)| !output.is_empty());
     got.sort();
     let got: String = got.into_iter().map(|(_, output)| output).collect();

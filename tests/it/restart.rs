@@ -80,8 +80,7 @@ fn however_many_restart_it_there_is_one_session() {
         scratch.ts(&["kill", "--keep", &new]).code(0);
         ends.push(new);
     }
-    // One that has been removed counts no more; nor do names in a circle, as nobody but a
-    // stranger makes them.
+    // A removed session does not count any more; nor do names in a circle, which only another program makes.
     scratch.ts(&["kill", &ends[3]]).code(0);
     fs::write(scratch.folder(&ends[2]).join("restarted_as"), &dead).unwrap();
     restart(&scratch, &[&dead]);
@@ -106,7 +105,7 @@ fn restart_leaves_a_session_that_it_cannot_restart() {
     assert_eq!(list.lines().count(), 1, "{list}");
 }
 
-/// As if the machine had been started anew since it was made.
+/// As if the machine had been rebooted since the session was made.
 fn in_another_boot(scratch: &Scratch, session: &str) {
     let settings = scratch.file(session, "settings");
     let boot = settings.lines().find(|line| line.starts_with("boot: ")).unwrap();
@@ -119,7 +118,7 @@ fn after_a_reboot_what_it_ended_is_started_again_once() {
     let scratch = Scratch::new();
     let relay = |session: &str| scratch.file(session, "daemon_pid");
     let signal = |what: &str, pid: &str| run(Command::new("kill").args([what, pid])).code(0);
-    // A power cut, before which nobody has looked, or after which somebody has.
+    // A power cut, without a look before it, or with a look after it.
     let (cut, seen) = (scratch.create_with(&["--name=cut"], "bash"), scratch.create("exec sleep 1000"));
     // A shutdown.
     let told = scratch.create_with(&["--name=told"], "exec sleep 1000");
@@ -128,7 +127,7 @@ fn after_a_reboot_what_it_ended_is_started_again_once() {
     let killed = scratch.create("exec sleep 1000");
     let late = scratch.create_with(&["--timeout=0.1"], "exec sleep 1000");
     scratch.ts(&["kill", "--keep", &killed]).code(0);
-    // One of this boot, whose relay was killed, and one that lives.
+    // A session of this boot, whose relay was killed, and a live one.
     let (here, alive) = (scratch.create("exec sleep 1000"), scratch.create("exec sleep 1000"));
     for session in [&cut, &seen, &here] {
         signal("-KILL", &relay(session));

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::support::{Scratch, eventually, field, run, whole_lines};
 
-/// An agent that says nothing of itself but by its screen: it draws what stands in the file `draws`, whole,
-/// when that is another. Its title changes for ever, and so it never rests. It reads another
-/// terminal, too, as who passes on what is typed does.
+/// An agent that shows its state only on its screen: it draws the content of the file `draws`, whole, when
+/// that changes. Its title changes for ever, and so it never rests. It reads another terminal, too, as a
+/// program that passes on its input does.
 const AGENT: &str = r"
 import os, select, tty
 tty.setraw(0)
@@ -81,7 +81,7 @@ fn the_screen_of_a_known_program_tells_what_it_does_and_asks() {
     agent.draws(WORKS);
     agent.is("working", "rule");
     assert_eq!((agent.told("question"), agent.told("choices")), ("null".into(), "[]".into()));
-    // Who waits is told, though it never rests.
+    // A waiting program is reported, though it never rests.
     let waits = agent.scratch.start(&["wait", &agent.handle, "--waiting", "--done"]);
     agent.draws(ASKS);
     waits.finish().code(0).stdout(format!("{}\twaiting\trule\n", agent.handle));
@@ -104,7 +104,7 @@ fn the_screen_of_a_known_program_tells_what_it_does_and_asks() {
     agent.draws(RESTS);
     waits.finish().code(0).stdout(format!("{}\tdone\tdone\n", agent.handle));
     agent.is("done", "rule");
-    // What it says itself goes before that.
+    // Its own report goes before that.
     agent.scratch.ts(&["report", &agent.handle, "working"]).code(0);
     agent.is("working", "report");
     agent.scratch.ts(&["kill", &follow]).code(0);
@@ -194,7 +194,7 @@ fn recorded_output_of_real_agents_gives_their_states_and_questions() {
             eventually(&format!("{name}, {how}, {number}: {mark}"), || {
                 told =
                     serde_json::from_str(&scratch.ts(&["status", "--json", &handle]).code(0).out()).unwrap();
-                // What is drawn may come before what the agent says of itself.
+                // The screen may change before the agent's own report.
                 let asks = match mute {
                     true => told["question"].is_null() == mark["question"].is_null(),
                     false => told["question"] == mark["question"],

@@ -393,8 +393,8 @@ fn only_a_free_shell_will_do() {
     }
 }
 
-/// An interrupt that comes while readline begins to read is dealt with at the next key
-/// only, which is lost. What the terminal then shows can be had more surely.
+/// An interrupt that comes while readline begins to read is processed at the next key only, which is lost.
+/// The test prints by other means what the terminal shows then.
 #[test]
 fn a_shell_that_has_lost_an_interrupt_is_woken() {
     let (scratch, handle) = shell();
@@ -460,7 +460,7 @@ fn a_program_in_the_shells_place_is_told_of() {
         scratch.run(&handle, "true").code(125).stdout("").complains(&format!("{name} replaced"));
         scratch.ts(&["ask", "--input", &handle, "echo still 42"]).code(0).stdout_has("still 42");
     }
-    // One that asks for nothing ends, and tells its code.
+    // A program that waits for nothing ends, and reports its code.
     let handle = scratch.create("bash");
     scratch.run(&handle, "exec sh -c 'sleep 0.3; exit 4'").code(125).complains("ended with exit code 4");
 }
@@ -473,7 +473,7 @@ fn a_program_that_is_conversed_with_is_a_command_that_runs() {
     let ran = timing_out(has_come, |timeout| {
         let ran = scratch.ts(&["run", timeout, "--no-input", &handle, "bash --norc"]);
         let ran = ran.code(124).complains("timed out after");
-        // One that has not begun to read by then is interrupted.
+        // A program that has not begun to read by then is interrupted.
         if has_come(&ran) {
             scratch.ts(&["ask", "--input", &handle, "exit 3"]).code(0);
             scratch.run(&handle, "echo $?").code(0).stdout("3\n");
@@ -497,14 +497,14 @@ fn a_shell_that_cannot_report_is_told_of_and_not_waited_for() {
         let (scratch, handle) = shell();
         let ran = scratch.run(&handle, &format!("echo said; {setting}"));
         assert!(ran.out().starts_with("said\n") && !ran.out().contains('$'), "{ran:?}");
-        // What it has of them reports this once, and the next time says so.
+        // Remaining hooks show the loss in the first run, and may in the next.
         if !setting.starts_with("unset") {
             ran.code(125).complains("the shell did not report the exit code");
         }
         let ran = scratch.run(&handle, "(exit 5)");
         assert!(ran.status.code().is_some_and(|code| code == 125 || code == 5), "{setting}: {ran:?}");
     }
-    // What cannot be undone, but leaves a usable shell once it has been told of.
+    // Settings that cannot be undone, but leave a usable shell once they are reported.
     for (setting, mending) in [
         ("histchars=_", "true"),
         ("bind '\"\\C-m\": self-insert'", "true"),

@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// What Codex's `workspace-write` refuses.
+/// The system calls that Codex's `workspace-write` refuses.
 const CODEX: &[&str] = &[
     "accept",
     "accept4",

@@ -146,7 +146,7 @@ for row in range(rows):
 #[test]
 fn in_a_picture_everything_is_in_its_cell() {
     let scratch = Scratch::new();
-    // Of a bar there is ink only in the middle of its cell, if that is where it is.
+    // A bar has ink only in the middle of its cell, if it is in its place.
     let bars = "|".repeat(80);
     let words = "|||| ".repeat(16);
     let far = format!("\x1b[1mI\x1b[m{:38}|{:39}|", "", "");
@@ -225,7 +225,7 @@ fn a_kept_screen_is_used_and_a_bad_one_made_anew() {
     let good = fs::read(&kept).unwrap();
     assert_eq!(screen(), first);
 
-    // What is in the file is believed, once it is proved to be whole: so it is used.
+    // The file's contents count, once they are proved to be complete: so the file is used.
     let foreign = scratch.create(&LONG.replace("many", "some"));
     scratch.ts(&["wait-pattern", &foreign, "END\x1b[1"]).code(0);
     scratch.ts(&["screen", &foreign]).code(0);
@@ -292,7 +292,7 @@ fn a_screen_that_changes_is_not_stable() {
     let scratch = Scratch::new();
     let handle = scratch.create("stty -echo; printf '0 '; while read -r line; do printf '\\r%s' $line; done");
     scratch.ts(&["wait-pattern", &handle, "0 "]).code(0);
-    // Of one who has seen the change; else it was at rest for so long before that.
+    // A wait that has seen the change; else the screen was at rest for this long before that.
     let took = (1..).find_map(|number: u64| {
         let waiting = scratch.start(&["wait", "--json", &handle, "--stable=1"]);
         thread::sleep(Duration::from_millis(500));
@@ -410,7 +410,7 @@ impl Tmux {
             }
         };
         let (row, col) = place.split_once(' ').unwrap();
-        // Only with the colours does it tell of line drawing.
+        // It shows line drawing only with the colours.
         let lines = self.call(&["capture-pane", "-e", "-p"]);
         (uncoloured(&lines), (row.parse::<usize>().unwrap() + 1, col.parse::<usize>().unwrap() + 1))
     }
@@ -425,7 +425,7 @@ impl Drop for Tmux {
     }
 }
 
-/// What makes tmux forget what it has been fed.
+/// The sequence that makes tmux forget its input.
 const RESET: &[u8] = b"\x18\x1b[?1049l\x1bc\x1b[3J\x1b[m\x1b(B\x1b)B\x0f\x1b[H\x1b7\x1b[?1049h\x1b[?1049l";
 
 fn uncoloured(lines: &str) -> Vec<String> {
@@ -531,7 +531,7 @@ fn generated(random: &mut fastrand::Rng) -> String {
         let few = random.u8(1..4);
         let kind = random.u8(..16);
         if kind > 3 {
-            // Where a wrap is pending, tmux does otherwise.
+            // If a wrap is pending, tmux behaves differently.
             stream += "\x1b[C";
         }
         stream += &match kind {

@@ -40,7 +40,7 @@ fn a_secret_goes_into_a_secret_prompt_and_nowhere_else() {
             assert!(!String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("horse"), "{path:?}");
         }
     }
-    // On the stack of one that was not optimised a part may stay until that is used again.
+    // On the stack of a build without optimisation, a part may stay until that is used again.
     let relay = scratch.file(&handle, "daemon_pid");
     eventually("it being forgotten", || {
         scratch.ts(&["status", "--json", &handle]).code(0);
@@ -66,7 +66,7 @@ fn a_secret_that_comes_in_pieces_leaves_none_of_them() {
     for piece in long.as_bytes().chunks(40) {
         for mut stream in [&relay, &half] {
             stream.write_all(piece).unwrap();
-            // What was written before has been read when this is answered.
+            // Earlier writes have been read when this is answered.
             scratch.ts(&["status", "--json", &handle]).code(0);
         }
     }
@@ -200,7 +200,7 @@ fn a_secret_goes_with_nothing_else() {
     scratch.ts_with_input(&["send", "--secret-stdin", &dead], b"x").code(1).complains("has ended");
 }
 
-/// At the other end of a connection the echo is off, and here nothing tells.
+/// At the other end of a connection the echo is off, and nothing shows that here.
 #[test]
 fn a_secret_for_somebody_elsewhere_is_typed_at_the_question_that_is_named() {
     let scratch = Scratch::new();
@@ -217,7 +217,7 @@ fn a_secret_for_somebody_elsewhere_is_typed_at_the_question_that_is_named() {
     send(&["--prompt=^Password: *$"]).code(0).silent();
     got(&scratch, SECRET);
     assert!(!scratch.ts(&["read", &handle]).out().contains("horse"));
-    // Where the terminal itself would show it, it is not typed.
+    // If the terminal itself would show it, it is not typed.
     let shown = scratch.create("printf Password:; read x");
     scratch.ts(&["wait", &shown, "--input"]).code(0);
     let words = ["send", "--secret-stdin", "--timeout=0.2", "--prompt=Password", &shown];

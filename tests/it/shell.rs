@@ -53,7 +53,7 @@ fn every_command_is_reported_with_its_own_code() {
         ("if", "2"),
     ] {
         if text == "if" {
-            // An unfinished command is none; ^C ends it, and is reported as 130.
+            // An unfinished command does not count; ^C ends it, and is reported as 130.
             scratch.ts(&["send", &handle, "if"]).code(0);
             scratch.ts(&["wait-complete", &handle, "--timeout=0.2"]).code(3);
             scratch.ts(&["wait-pattern", &handle, "> "]).code(0);
@@ -156,7 +156,7 @@ fn job_control_works() {
 fn interrupted_floods_stop_no_completions() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
-    // One that comes while bash starts ends it.
+    // An interrupt that comes while bash starts ends it.
     scratch.ts(&["run", &handle, "true"]).code(0);
     // ^C makes the kernel throw away what was printed and not yet read, and with
     // it, at times, the shell's report.
@@ -168,7 +168,7 @@ fn interrupted_floods_stop_no_completions() {
         }
         scratch.ts(&["send", "--no-enter", &handle, "\u{3}"]).code(0);
     }
-    // What comes before bash has dealt with the last ^C, it throws away, too.
+    // bash also discards input that comes before it has processed the last ^C.
     eventually("its completion", || {
         scratch.ts(&["send", &handle, "(exit 77)"]).code(0);
         scratch.file(&handle, "completion.log").contains(" 77\n")

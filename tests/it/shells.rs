@@ -9,7 +9,7 @@ use crate::support::{Scratch, busyboxes, eventually, start, timing_out, wait_for
 /// A shell, how the same is said to it, and what it has of the user's.
 struct Shell {
     command: &'static str,
-    /// The user's own startup file, in the home folder.
+    /// The user's own startup file, in the home directory.
     rcfile: &'static str,
     /// Sets x to 5.
     set: &'static str,
@@ -17,7 +17,7 @@ struct Shell {
     many: &'static str,
     /// Ends with 7, and leaves the shell.
     seven: &'static str,
-    /// What the prompt is that the startup file gives.
+    /// The prompt that the startup file sets.
     prompt: &'static str,
 }
 
@@ -63,7 +63,7 @@ fn try_shell(shell: &Shell) {
         let long = "x".repeat(length);
         run(&format!("echo {long}")).code(0).stdout(format!("{long}\n")).silent();
     }
-    // Of what is not finished nothing is done.
+    // Nothing of an unfinished command is executed.
     run("echo 'a").code(2).stdout("").complains("it is incomplete");
     run("echo on").code(0).stdout("on\n").silent();
     let wrong = run("echo a )");
@@ -135,7 +135,7 @@ fn a_busybox_with_its_applets_inside_and_one_without() {
 /// A session of a shell whose user has this startup file.
 fn with_startup_file(scratch: &Scratch, shell: &str, text: &str) -> String {
     let home = scratch.home();
-    // Where there is no such folder fish makes one of all manuals, which takes long.
+    // Without such a directory, fish makes one of all manuals, which takes long.
     for folder in [".config/fish", ".local/share/fish/generated_completions"] {
         fs::create_dir_all(home.join(folder)).unwrap();
     }
@@ -222,7 +222,7 @@ fn a_shell_reports_although_its_startup_file_was_interrupted() {
         let run = |text: &str| scratch.ts(&["run", "--timeout=60", &handle, text]);
         run("echo \"<$late>\"").code(0).stdout("<>\n").silent();
         run("sh -c 'exit 7'").code(7).stdout("");
-        // What kept the interrupt from doing harm is gone.
+        // The protection from the interrupt is gone.
         assert_eq!(run("trap").out(), "", "{shell}");
         run("echo 'a").code(2).stdout("").complains("it is incomplete");
         run("echo on").code(0).stdout("on\n").silent();
@@ -255,7 +255,7 @@ fn a_shell_reads_the_startup_files_that_it_reads_by_itself() {
         fs::write(home.join(file), format!("seen=\"$seen {file}\"\n")).unwrap();
     }
     let theirs = format!("{}/.shrc", home.display());
-    // What else bash reads, on Debian, sets the prompt.
+    // On Debian, bash reads another file, which sets the prompt.
     let prompt = "echo \"@${PS1%%'\\['*}@\"";
     let files = "echo \"@${seen-}, ${ENV-unset}@\"";
     for (shell, question) in [
@@ -364,7 +364,7 @@ fn hooks_that_are_removed_from_a_zsh_are_put_back() {
         eventually("the shell's being found", || run("true").status.code() == Some(0));
         run("echo on; (exit 5)").code(5).stdout("on\n").silent();
     }
-    // What reads a line for somebody is no prompt.
+    // A line that a program reads is not a prompt.
     let asked = scratch.ts(&["run", &handle, "precmd_functions=(); x=; vared -p 'which? ' x"]).code(123);
     assert!(asked.out().contains("which? "), "{asked:?}");
     scratch.ts(&["send", &handle, "this"]).code(0);
@@ -431,7 +431,7 @@ fn an_empty_command_exits_0_and_others_with_their_own_code() {
                 "{command}: {ran:?}"
             );
         }
-        // zsh knows no comments, unless it is told to; nor does a bash that is told not to.
+        // zsh knows no comments by default; nor does a bash that has them disabled.
         let code = if command == "zsh" { 127 } else { 0 };
         scratch.ts(&["run", &handle, "# a comment"]).code(code);
         scratch.ts(&["run", &handle, "echo on"]).code(0).stdout("on\n");
@@ -442,7 +442,7 @@ fn an_empty_command_exits_0_and_others_with_their_own_code() {
     }
 }
 
-/// What people leave at a prompt does not keep `run` from it.
+/// Remains at a prompt do not keep `run` from it.
 #[test]
 fn a_line_that_is_empty_half_or_given_up_ends_at_the_next_prompt() {
     let scratch = Scratch::new();
@@ -504,13 +504,13 @@ fn the_end_that_fish_marks_itself_is_not_part_of_the_output() {
     scratch.ts(&["send", &handle, "eve"]).code(0);
     let rest = scratch.ts(&["run", "--resume", &handle]).code(0).out();
     assert!(rest.ends_with("eve") && !rest.contains("133;"), "{rest:?}");
-    // Of another fish it is the program's.
+    // For another fish it is the program's.
     let handle = scratch.create("fish --no-config");
     scratch.ts(&["run", &handle, "printf '\\e]133;D;0\\a'"]).code(0).stdout("\x1b]133;D;0\x07");
 }
 
-/// fish heeds an interrupt only while it waits for a key: of one that comes while it draws it
-/// leaves the line as it is.
+/// fish processes an interrupt only while it waits for a key: if one comes while it draws, it leaves the line
+/// as it is.
 #[test]
 fn half_a_line_in_a_slow_fish_is_not_part_of_the_command() {
     let scratch = Scratch::new();

@@ -11,7 +11,7 @@ fn blocks(page: &str) -> String {
     page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
 }
 
-/// What stands between backticks elsewhere, and is a call.
+/// The calls between backticks, outside of blocks.
 fn calls(page: &str) -> Vec<&str> {
     let outside = page.split("```").step_by(2);
     outside
@@ -44,7 +44,7 @@ fn its_examples_do_what_they_say() {
 
 const PASSWORD: &str = "correct horse";
 
-/// Where the page says that one is kept.
+/// Stores the password where the page says.
 fn keep_password(scratch: &Scratch) {
     let file = scratch.home().join(".password");
     fs::write(&file, format!("{PASSWORD}\n")).unwrap();
@@ -55,7 +55,7 @@ fn keep_password(scratch: &Scratch) {
 fn its_ways_to_type_a_secret_leave_none() {
     let scratch = Scratch::new();
     keep_password(&scratch);
-    // What there is of every call for others of this user to see.
+    // All that other processes of this user can see of every call.
     let note = format!(
         "#!/bin/bash\ncat /proc/$$/environ /proc/$$/cmdline >>'{}'\nexec '{}' \"$@\"\n",
         scratch.path.join("seen").display(),
@@ -92,7 +92,7 @@ fn every_call_in_its_text_works() {
     executable(&scratch.path.join("server"), "echo listening on 80\n");
     for call in calls {
         if call.contains('|') {
-            // Of a secret, which has a test of its own.
+            // Calls for a secret have a test of their own.
             continue;
         }
         let call = call.replace("COMMAND", "send").replace("TOPIC", "limits");

@@ -1,7 +1,7 @@
-//! Whatever is stopped or held, every call ends, and says what keeps it.
+//! Whatever is stopped or held, every call ends, and prints the reason.
 //!
-//! None of these is timed: what would go on for ever is found out by `support::PATIENCE`,
-//! and what would act late by what it leaves behind.
+//! None of these tests is timed: a call that hangs is found by `support::PATIENCE`, and a late effect by its
+//! traces.
 
 use std::{
     fs,
@@ -33,14 +33,14 @@ fn relay(scratch: &Scratch, handle: &str) -> String {
 fn shell(scratch: &Scratch) -> String {
     let handle = scratch.create_with(&["--record"], "bash");
     scratch.ts(&["wait", &handle, "--input"]).code(0);
-    // Not by run, which tells the code itself.
+    // Not by run, which reports the code itself.
     scratch.ts(&["send", &handle, "echo hello"]).code(0);
     scratch.ts(&["wait", &handle, "--complete"]).code(0);
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     handle
 }
 
-/// What a call comes to while the relay of its session is stopped.
+/// The result of a call while the relay of its session is stopped.
 #[derive(Clone, Copy)]
 enum Comes {
     /// It needs no relay.
@@ -135,7 +135,7 @@ fn a_stopped_relay_holds_nobody_up_and_is_named() {
             let words = [before, &[&*handle][..], after].concat();
             let mut command = scratch.command("nbs-ts");
             let running = start(command.args(words).stdin(fs::File::open(&secret).unwrap()));
-            // One that gives its answer once gives it to the first.
+            // A call whose answer comes only once gives it to the first.
             match (before[0], comes) {
                 ("wait-complete", To(_)) => {
                     judge(running.finish(), *comes);
@@ -159,7 +159,7 @@ fn a_stopped_relay_holds_nobody_up_and_is_named() {
     scratch.ts(&["gc"]).code(0).stdout_has("kept 1 alive");
     scratch.ts(&["events"]).code(0).stdout("");
 
-    // What was to be done by those who were told that it is not, is not done later.
+    // Requests of calls that reported a failure are not executed later.
     signal("-CONT", &relay);
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     assert_eq!(length(), before, "{}", scratch.file(&handle, "output.log"));
@@ -203,7 +203,7 @@ fn a_relay_drops_the_requests_of_a_client_that_left() {
     let handle = shell(&scratch);
     let socket = scratch.folder(&handle).join("relay.sock");
     let relay = relay(&scratch, &handle);
-    // One that is let in only then, and one that has been before.
+    // A client that is accepted only then, and one that was accepted before.
     for is_known in [false, true] {
         for request in ["type 5\nlate\r", "press 3\n", "signal INT\n", "resize 99 33\n", "view 99 33\n"] {
             let before = scratch.file(&handle, "output.log");
@@ -234,7 +234,7 @@ fn a_relay_drops_the_requests_of_a_client_that_left() {
 fn calls_give_up_on_a_held_lock_and_name_its_holder() {
     let scratch = Scratch::new();
     let (handle, killed) = (shell(&scratch), scratch.create("exec sleep 1000"));
-    // Who reads writes into a pipe that nobody empties.
+    // The reader writes into a pipe that is never emptied.
     scratch.ts(&["run", "--max=1K", &handle, "seq 100000"]).code(0);
     let mut command = scratch.command("nbs-ts");
     let mut reader = command.args(["read-new", &handle]).stdout(Stdio::piped()).spawn().unwrap();
@@ -270,7 +270,7 @@ fn calls_give_up_on_a_held_lock_and_name_its_holder() {
                 let ran = ran.code(3).stdout("").complains(lock).complains(&format!("process {pid}"));
                 ran.complains("is stopped").complains(&format!("'kill -CONT {pid}'"));
             }
-            // It tells all the same, and leaves the writing to another.
+            // It reports the end nevertheless, and leaves the writing to another.
             "attach" => drop(ran.code(0).stdout_has("pty_exited").silent()),
             "doctor" => drop(ran.code(1).stdout_has(lock).stdout_has(&ours)),
             _ => drop(ran.code(3).stdout("").complains(lock).complains(&ours)),

@@ -6,12 +6,12 @@ use std::fs;
 use crate::page::Page;
 use crate::support::{Ran, Scratch, eventually, executable, links, run};
 
-/// A program that behaves as coding agents do, as far as the words behind it say so: `slow=S` seconds
-/// until it has the keyboard, `deaf=S` more in which it passes over Enter, `window=S` within which Enter
-/// behind a text is a part of that, `nopaste` (asks for no bracketed paste), `short` (a paste of several
-/// lines is shown as `[Pasted text]`), `stuck` (passes over Enter for ever), `asks=KEYS` (an approval
-/// after each task, which is answered by these keys: digit, arrows or row), `late` (says so before it asks). Its title changes for ever.
-/// What it has taken is in the file `taken`, a line in JSON each.
+/// A program that behaves as coding agents do, according to its arguments: `slow=S` seconds until it has
+/// the keyboard, `deaf=S` more in which it ignores Enter, `window=S` within which Enter behind a text is a
+/// part of that, `nopaste` (does not enable bracketed paste), `short` (shows a paste of several lines as
+/// `[Pasted text]`), `stuck` (ignores Enter for ever), `asks=KEYS` (an approval after each task, which these
+/// keys answer: digit, arrows or row), `late` (reports it before it asks). Its title changes for ever. The
+/// file `taken` has the texts that it has accepted, a line in JSON each.
 const AGENT: &str = r#"
 import json, os, re, select, sys, time, tty
 name = os.path.basename(sys.argv[0])
@@ -121,7 +121,7 @@ impl Agent {
         self.scratch.ts(&["status", "--json", &self.handle]).code(0).field(name)
     }
 
-    /// What it has taken: texts, or answers.
+    /// The texts, or answers, that it has accepted.
     fn taken(&self) -> Vec<String> {
         let taken = fs::read_to_string(self.scratch.path.join("taken")).unwrap_or_default();
         taken.lines().map(str::to_owned).collect()
@@ -175,13 +175,13 @@ fn a_task_that_was_not_accepted_is_reported_with_the_input_line() {
         .code(1)
         .complains("the program did not take it within 2 s; its input line has '❯ do it'");
     assert!(agent.taken().is_empty());
-    // One that never takes anything is typed nothing.
+    // A program that never accepts anything gets no input.
     let works = agent.scratch.create("exec sleep 1000");
     let ran = agent.scratch.ts(&["send", "--submit", "--timeout=0.3", &works, "do it"]).code(3);
     ran.complains("it takes no input, and nothing was typed");
     let typed = agent.scratch.ts(&["screen", &works]).code(0).out();
     assert!(!typed.contains("do it"), "{typed}");
-    // One that asks is not given a task.
+    // A program that asks gets no task.
     let asks = Agent::start("asks=digit");
     asks.submit("do it").code(0);
     asks.asks();

@@ -1,5 +1,4 @@
-//! What every test stands on: a state folder of its own, and calls that cannot
-//! hang.
+//! The base of every test: a state directory of its own, and calls that cannot hang.
 
 use std::{
     fs,
@@ -27,7 +26,7 @@ pub(crate) fn binary() -> PathBuf {
     std::env::var_os("NBS_UNDER_TEST").map_or_else(|| env!("CARGO_BIN_EXE_nbs").into(), PathBuf::from)
 }
 
-/// A folder with the links, made once.
+/// A directory with the links, made once.
 pub(crate) fn links() -> &'static Path {
     static LINKS: OnceLock<PathBuf> = OnceLock::new();
     LINKS.get_or_init(|| {
@@ -42,9 +41,9 @@ pub(crate) fn links() -> &'static Path {
     })
 }
 
-/// Puts a copy of a file there, which may be its standard input's content. Another process writes
-/// it: what this one has open for writing, whatever the test beside forks has open too
-/// until it has executed, and what is open for writing cannot be (ETXTBSY, execve(2)).
+/// Puts a copy of a file there, which may be its standard input's content. Another process writes it: the
+/// children of concurrent tests also have open whatever this process has open for writing, until they
+/// execute, and a file that is open for writing cannot be executed (ETXTBSY, execve(2)).
 fn install(source: &Path, program: &Path, content: &[u8]) {
     let mut install = Command::new("install");
     install.args(["-D", "--mode=755"]).args([source, program]).stdin(Stdio::piped());
@@ -81,9 +80,8 @@ pub(crate) fn busyboxes() -> [&'static str; 2] {
     ["busybox", "busybox-static"].map(|package| &*format!("{folder}/{package}/bin/busybox").leak())
 }
 
-/// A world of its own for one test: a state folder, and a HOME beside it. On
-/// drop all that is left of its sessions is ended; one process too many fails
-/// the test.
+/// The environment of one test: a state directory, and a HOME beside it. On drop all remaining processes of
+/// its sessions are ended; one process too many fails the test.
 pub(crate) struct Scratch {
     pub(crate) path: PathBuf,
 }
@@ -118,7 +116,7 @@ impl Scratch {
         self.path.join("home")
     }
 
-    /// The folder of a session.
+    /// The directory of a session.
     pub(crate) fn folder(&self, handle: &str) -> PathBuf {
         self.state().join("sessions").join(handle)
     }
@@ -268,7 +266,7 @@ pub(crate) fn is_running(pid: &str) -> bool {
     state_of(pid).is_some_and(|state| state != 'Z' && state != 'X')
 }
 
-/// It is traced, or has been, and has ended by that: nobody need collect it then.
+/// It is traced, or was, and has ended by that: then it need not be collected.
 pub(crate) fn wait_for_tracer(pid: &str) {
     eventually("the tracer", || {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -313,9 +311,9 @@ pub(crate) fn eventually_within(patience: Duration, what: &str, mut fact: impl F
     }
 }
 
-/// A call that is meant to time out, given its timeout. By then some program must have
-/// come to something, and no timeout is long enough on every machine: where it has not,
-/// another call has more time. What the last one came to is to be looked at.
+/// A call that must time out, given its timeout. By then some program must have reached a state, and no
+/// timeout is long enough on every machine: if it has not, another call has more time. The result of the last
+/// one must be checked.
 pub(crate) fn timing_out(has_come: impl Fn(&Ran) -> bool, mut call: impl FnMut(&str) -> Ran) -> Ran {
     for timeout in ["--timeout=0.3", "--timeout=3"] {
         let ran = call(timeout);
@@ -326,7 +324,7 @@ pub(crate) fn timing_out(has_come: impl Fn(&Ran) -> bool, mut call: impl FnMut(&
     call("--timeout=20")
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Ran {
     words: String,
@@ -466,11 +464,11 @@ impl Running {
         self.child.as_ref().unwrap().id()
     }
 
-    /// Waits for its end, and for the end of its output: whoever holds on to a
-    /// pipe of the caller is found out here.
+    /// Waits for its end, and for the end of its output: a process that keeps a pipe of the caller open is
+    /// found here.
     pub(crate) fn finish(mut self) -> Ran {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        // What the test has done since it was begun is no time that it hangs.
+        // The test's own work since the start does not count as hanging.
         let waiting = Instant::now();
         for _ in 0..2 {
             let left = PATIENCE.saturating_sub(waiting.elapsed());
@@ -505,7 +503,7 @@ impl Mount {
         Mount(at.to_owned())
     }
 
-    /// Of a kind that has no holes in files.
+    /// A file system without holes in files.
     pub(crate) fn ramfs(at: &Path) -> Mount {
         run(Command::new("mount").args(["-t", "ramfs", "-o", "mode=700", "ramfs"]).arg(at)).code(0);
         Mount(at.to_owned())
@@ -525,9 +523,8 @@ impl Drop for Mount {
     }
 }
 
-/// The most memory that a process has had, in KiB, without what it is executed from: the file
-/// that is tested may be a large one, and all processes of ours have the same. `None` where the
-/// process is not there.
+/// The most memory that a process has used, in KiB, without its executable: the tested file may be a large
+/// one, and all processes of ours have the same. `None` if the process does not exist.
 pub(crate) fn most_memory(pid: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let of = |what: &str| -> Option<u64> {

@@ -1,10 +1,10 @@
-//! What the terminal is doing, told of real programs.
+//! The state of the terminal, tried with real programs.
 
 use std::{process::Command, time::Instant};
 
 use crate::support::{PATIENCE, Scratch, eventually};
 
-/// A session in a world of its own.
+/// A session with an environment of its own.
 struct Session {
     scratch: Scratch,
     handle: String,
@@ -17,7 +17,7 @@ impl Session {
         Session { scratch, handle }
     }
 
-    /// What it prints.
+    /// Returns the output of a call.
     fn ts(&self, words: &[&str]) -> String {
         self.scratch.ts(words).code(0).out()
     }
@@ -124,12 +124,12 @@ fn a_shell_that_waits_for_its_jobs() {
     session.is("line");
     session.press("\x1a", "cat /dev/tty");
     session.is("prompt");
-    // What has been stopped reads on.
+    // A stopped program, once continued, reads on.
     session.send("fg");
     session.is("line");
     session.press("\x03", "cat /dev/tty");
     session.is("prompt");
-    // Who is in the background reads no terminal.
+    // A background program does not read the terminal.
     session.send("cat /dev/tty & sleep 600");
     session.is("running");
 }
@@ -176,7 +176,7 @@ fn a_program_that_reads_something_else() {
 
 #[test]
 fn adopted_processes_are_found() {
-    // The inner shell ends, and so the reader is nobody's child but ours.
+    // The inner shell ends, and so only we are the reader's parent.
     check("(cat </dev/tty &); exec sleep 600", "line");
 }
 
@@ -277,8 +277,8 @@ fn programs_of_commands() {
     }
 }
 
-/// An event loop wakes itself through a pair of sockets, which leads to nobody else; through
-/// a connection it may be that somebody else is at work.
+/// An event loop wakes itself through a pair of sockets, which leads to no other process; through a
+/// connection, another process may be at work.
 #[test]
 fn a_program_with_a_pipe_to_itself_is_not_a_relay_of_input() {
     let scratch = Scratch::new();

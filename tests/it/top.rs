@@ -50,7 +50,7 @@ fn shows(screen: &[String], name: &str, state: &str) -> bool {
     row(screen, name).is_some_and(|row| row.get(1) == Some(&state))
 }
 
-/// Whose screen is shown; empty while none is.
+/// The session whose screen is shown; empty while there is none.
 fn selected(screen: &[String]) -> String {
     let rule = screen.iter().find(|row| row.starts_with("──"));
     rule.and_then(|rule| rule.split_whitespace().nth(1)).unwrap_or_default().to_owned()
@@ -102,7 +102,7 @@ fn the_last_commands_of_the_selected_session_are_shown() {
 fn a_person_sees_all_sessions_and_answers_those_that_wait() {
     let scratch = Scratch::new();
     let ask = scratch.create_with(&["--name=ask"], LINE);
-    // The one that has waited longest comes first.
+    // The session that has waited longest comes first.
     scratch.ts(&["wait", &ask, "--waiting"]).code(0);
     let secret = scratch.create_with(&["--name=pw"], SECRET);
     scratch.ts(&["wait", &secret, "--waiting"]).code(0);
@@ -132,7 +132,7 @@ fn a_person_sees_all_sessions_and_answers_those_that_wait() {
     keys(&scratch, &person, "\u{7f}\r");
     sees(&scratch, &person, "what became of it", |screen| shows(screen, "@ask", "working"));
     scratch.ts(&["wait-pattern", &ask, "got yes é\r\n"]).code(0);
-    // A secret, which nobody sees.
+    // A secret, which stays hidden.
     keys(&scratch, &person, "n");
     sees(&scratch, &person, "the next", |screen| selected(screen) == "@pw");
     keys(&scratch, &person, "ahorse");
@@ -381,8 +381,7 @@ fn while_nothing_happens_nothing_is_done() {
         };
         count("voluntary_ctxt_switches") + count("nonvoluntary_ctxt_switches")
     };
-    // What it had to do at first is done at some time; then there is a second in which it
-    // does not run at all.
+    // Its initial work ends at some time; then there is a second in which it does not run at all.
     eventually("a second without a wake-up", || {
         let before = switches();
         scratch.bash("sleep 1").code(0);

@@ -1,9 +1,9 @@
-//! Whatever is killed, stopped or refused, what `doctor` looks at stays true, and
-//! no byte is lost, doubled or out of order.
+//! Whatever is killed, stopped or refused, `doctor` finds no fault, and no byte is lost, doubled or out of
+//! order.
 //!
-//! What happens to whom is drawn from a seed, which a failure prints: `NBS_SEED`
-//! repeats that round, `NBS_ROUNDS` asks for more (from there on, where both are set). When it happens is the
-//! machine's to say; the verdict does not depend on it.
+//! A seed selects the events, and a failure prints it: `NBS_SEED` repeats that round, `NBS_ROUNDS` asks for
+//! more (from there on, if both are set). The times depend on the machine; the verdict does not depend on
+//! them.
 
 mod calls;
 mod exhausted;
@@ -64,7 +64,7 @@ const COMMANDS: [(&str, u32); 4] = [
     ("for i in {0..19}; do echo L$i; sleep 0.01; done; exit 7", 20),
 ];
 
-/// What may be called at any time; `H` is a session.
+/// The calls that may come at any time; `H` is a session.
 const CALLS: [&[&str]; 32] = [
     &["read-new", "H"],
     &["read-new", "H", "--reader=r", "--strip"],
@@ -105,9 +105,9 @@ struct World {
     printers: Vec<Printer>,
     calls: Vec<Running>,
     stopped: Vec<u32>,
-    /// The workers whose monitor was killed, or told to end.
+    /// The workers whose monitor was killed, or asked to end.
     unwatched: Vec<String>,
-    /// Those of them whose monitor was told to end.
+    /// Those of them whose monitor was asked to end.
     told_to_end: Vec<String>,
     /// How often what was struck, for a look at how well a run has covered.
     struck: BTreeMap<String, u32>,
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// All calls come to an end, and to none that is a crash.
+    /// All calls end, and none by a crash.
     fn finish(&mut self) {
         self.let_go();
         for call in self.calls.drain(..) {
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// What is to be true now that nothing happens any more.
+    /// The state that must hold now that nothing happens any more.
     fn check(&self) {
         for printer in &self.printers {
             let ran = self.scratch.ts(&["status", &printer.handle]);
@@ -263,7 +263,7 @@ impl World {
         let log = self.scratch.ts(&["read", handle]).code(0).stdout;
         if printer.once {
             let expected: String = (0..printer.lines).map(|line| format!("L{line}\r\n")).collect();
-            // What is gone may hold echoes, too.
+            // The dropped part may have echoes, too.
             let found = (lost.saturating_sub(64)..=lost).find_map(|begin| {
                 let rest = expected.as_bytes().get(begin..)?;
                 Some(begin + without_echoes(&log, rest)?)
@@ -289,8 +289,8 @@ impl World {
     }
 }
 
-/// How much of what is expected a log has, in order, and nothing else but what our
-/// calls type, as it is echoed: wherever that is read, even within a line.
+/// The length of the expected output that a log has, in order, and nothing else but the echo of our calls'
+/// input: wherever that comes, even within a line.
 fn without_echoes(log: &[u8], expected: &[u8]) -> Option<usize> {
     let mut found = 0;
     for byte in log {
@@ -395,7 +395,7 @@ fn whoever_ends_what_has_reached_a_limit_may_be_struck_and_all_of_it_ends() {
         let handles: Vec<String> = (0..random.usize(1..4)).map(create).collect();
         let is_alive = |world: &World| world.scratch.ts(&["list"]).out().contains("\talive\t");
         for strikes in 0.. {
-            // Not for ever: one that is stopped ends nothing.
+            // Not for ever: a stopped monitor ends nothing.
             if !is_alive(&world) || strikes > 100 {
                 break;
             }
@@ -481,7 +481,7 @@ impl World {
             !self.scratch.processes().iter().any(|line| line.contains("nbs-claude"))
         });
         let handle_of = |worker: &str| field(worker, "handle").trim_matches('"').to_owned();
-        // What becomes of it then, the monitor writes last.
+        // The monitor writes the result last.
         eventually("the end of the monitors that were told to", || {
             let mut told =
                 self.workers().into_iter().filter(|line| self.told_to_end.contains(&handle_of(line)));
@@ -524,8 +524,8 @@ impl World {
         }
     }
 
-    /// Has its monitor waited for the session as long as it was told to, and gone,
-    /// since who was to start the agent was killed?
+    /// Has its monitor waited for the session as long as it had to, and gone, because the process that had to
+    /// start the agent was killed?
     fn came_too_late(&self, worker: &str) -> bool {
         let logs = fs::read_dir(self.scratch.path.join("tmp")).unwrap();
         let mut logs = logs.map(|log| fs::read_to_string(log.unwrap().path()).unwrap());
@@ -590,7 +590,7 @@ fn whoever_of_a_worker_is_struck_it_is_not_lost_sight_of() {
         world.finish();
         let traced = random.choice(world.ours("nbs-monitor")).filter(|_| random.bool());
         let tracing = traced.map(|monitor| world.sabotage_monitor(monitor, random));
-        // Who was told of a worker finds it; who was told of none has left none.
+        // A call that printed a worker's handle has started it; one that printed none has left none.
         let spawned: Vec<Ran> = spawned.into_iter().map(Running::finish).collect();
         let workers = world.workers();
         for ran in &spawned {

@@ -154,7 +154,7 @@ fn nothing_older_than_the_last_input_is_found_unless_asked_for() {
     scratch.ts(&["send", &handle, "1"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=new-1"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=old", "--timeout=.1"]).code(3);
-    // What is there already needs no time.
+    // Present text needs no time.
     scratch.ts(&["wait", &handle, "--pattern=old", "--offset=0", "--timeout=0"]).code(0);
 }
 
@@ -186,7 +186,7 @@ fn a_failure_is_told_and_ends_the_wait() {
     scratch.ts(&["wait", &handle, "--pattern=ready"]).code(0);
     let failed = scratch.ts(&["wait", &handle, "--pattern=ready", "--fail=error:"]).code(1).silent();
     failed.stdout(line(&handle, "fail", "error:"));
-    // Of two that end with the same byte, too.
+    // Of two patterns that end with the same byte, too.
     let failed = scratch.ts(&["wait", &handle, "--pattern=ready", "--fail=eady"]).code(1);
     failed.stdout(line(&handle, "fail", "eady"));
     scratch.ts(&["wait", &handle, "--fail=error:"]).code(1).stdout(line(&handle, "fail", "error:"));
@@ -200,7 +200,7 @@ fn completion_idleness_input_and_end_are_waited_for() {
     let scratch = Scratch::new();
     let handle = scratch.create("bash");
     scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(line(&handle, "input", "prompt"));
-    // It waits for the next one after the call, and nobody sees when it begins to.
+    // It waits for the next one after the call, and nothing shows when it begins to.
     let mut waiting = scratch.start(&["wait", &handle, "--complete"]);
     eventually("a completion", || {
         scratch.ts(&["send", &handle, "(exit 3)"]).code(0);
@@ -251,7 +251,7 @@ fn signal(signal: &str, waiting: &Running) {
     run(Command::new("kill").args([signal, &waiting.pid().to_string()])).code(0);
 }
 
-/// busybox ash asks at its prompt where the cursor is.
+/// busybox ash queries the cursor's position at its prompt.
 #[test]
 fn an_unread_reply_of_the_terminal_is_not_typed_input() {
     let scratch = Scratch::new();
@@ -352,7 +352,7 @@ fn a_session_that_is_named_many_times_is_one_and_takes_one_connection() {
     words.extend(["@live", &dead]);
     let waiting = scratch.start(&words);
     eventually("the wait", || sockets_of(&relay) > before);
-    // It serves others, and is told what comes.
+    // The relay serves others, and gets their input.
     scratch.ts(&["send", &handle, "something"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "something\r\nsomething"]).code(0);
     eventually("the other calls having gone", || sockets_of(&relay) == before + 1);
@@ -370,7 +370,7 @@ fn more_sessions_than_there_are_descriptors_are_waited_for() {
     let handles = scratch.bash(create).code(0).out();
     let handles: Vec<&str> = handles.split_whitespace().collect();
     let wait = |options: &str| format!("ulimit -Sn 50; nbs-ts wait {options} {}", handles.join(" "));
-    // All are told of in words, or in numbers.
+    // The output has all of them, in words or in numbers.
     let vain = scratch.bash(&wait("--exit --timeout=0.1")).code(3).stdout("");
     vain.complains("and the same for 50 more sessions");
     let send = format!("for h in {}; do nbs-ts send $h ''; done", handles.join(" "));
@@ -387,13 +387,13 @@ fn a_command_that_was_done_before_the_wait_is_done() {
     let handle = scratch.create("bash");
     for code in ["1", "2"] {
         scratch.ts(&["send", &handle, &format!("(exit {code})")]).code(0);
-        // By now it is done, mostly; and that is so however often somebody asks.
+        // By now it is done, mostly; and that is so however often we ask.
         scratch.ts(&["wait-complete", &handle]).code(0).stdout(format!("{code}\n"));
         for _ in 0..2 {
             scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(line(&handle, "complete", code));
         }
     }
-    // What is typed ahead is waited for, and not what was typed before it.
+    // It waits for the command that was typed ahead, and not for the one typed before it.
     scratch.ts(&["send", &handle, "sleep 0.3; (exit 3)"]).code(0);
     scratch.ts(&["send", &handle, "(exit 4)"]).code(0);
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("3\n");
@@ -430,8 +430,7 @@ fn a_program_waiting_in_tmux_is_seen_despite_another_tmux() {
     scratch.ts(&["run", "--timeout=60", &handle, &format!("{other} kill-server")]).code(0);
 }
 
-/// Nobody knows the code of a command that has not told its end, and that of an older one is
-/// none.
+/// A command that has not reported its end has no known code, and that of an older one does not count.
 #[test]
 fn wait_complete_on_an_ended_shell_returns_the_last_command() {
     let scratch = Scratch::new();
@@ -453,7 +452,7 @@ fn wait_complete_on_an_ended_shell_returns_the_last_command() {
                 scratch.ts(&["send", &handle, last]).code(0);
                 let ran = wait(&handle);
                 if shell == "fish" && last == "exit 5" {
-                    // It tells that end, too.
+                    // That end is reported, too.
                     ran.code(0).stdout(line(&handle, "complete", code));
                 } else {
                     ran.code(1).stdout("").complains(&format!("has ended with exit code {code}"));
@@ -463,7 +462,7 @@ fn wait_complete_on_an_ended_shell_returns_the_last_command() {
         let handle = after(&[("true", 0)]);
         scratch.ts(&["send", &handle, "sh -c 'kill -9 $PPID'"]).code(0);
         wait(&handle).code(1).stdout("").complains("has ended with exit code 137");
-        // It has told its end, and then the session has ended otherwise.
+        // The shell has reported the command's end, and then the session has ended otherwise.
         let handle = after(&[("true", 0)]);
         scratch.ts(&["send", &handle, "sleep 0; false"]).code(0);
         scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(line(&handle, "complete", "1"));
@@ -471,7 +470,7 @@ fn wait_complete_on_an_ended_shell_returns_the_last_command() {
         wait(&handle).code(0).stdout(line(&handle, "complete", "1"));
         let handle = after(&[("true", 0), ("sh -c 'exit 3'", 3)]);
         scratch.ts(&["eof", &handle]).code(0);
-        // Whose code was told by `run`.
+        // `run` has reported its code.
         wait(&handle).code(0).stdout(line(&handle, "complete", "-1"));
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     support::{Scratch, eventually, field, whole_lines},
 };
 
-/// What every verb says of a program.
+/// The answer of every command about a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// It waits for input, and `wait` says for what.
@@ -43,7 +43,7 @@ fn every_verb_says(command: &str, ready: &str, expected: Answer) {
     if expected == Prompt {
         return;
     }
-    // Of a command of their own.
+    // A command of `run`, and one of `ask`.
     let (runs, asks) = (scratch.create("bash"), scratch.create("bash"));
     let run = scratch.start(&["run", expected.timeout(), &runs, command]);
     let ask = scratch.start(&["ask", "--json", expected.timeout(), &asks, command]);

@@ -143,7 +143,7 @@ fn a_log_that_takes_hours_to_read_keeps_nobody_longer_than_was_said() {
         ] {
             scratch.ts(words).code(3).stdout("").complains("timed out");
         }
-        // What is near its beginning is found all the same.
+        // Text near its beginning is found nevertheless.
         let first = if *handle == ended { "text" } else { "$ " };
         scratch.ts(&["wait-pattern", "--timeout=0", handle, first]).code(0);
         scratch.ts(&["wait", "--offset=0", "--timeout=0", "--pattern", first, handle]).code(0);
@@ -187,8 +187,8 @@ fn wait_complete_skips_commands_of_run_and_ask() {
     scratch.ts(&["ask", &handle, "(exit 3)"]).code(0);
     let waiting = scratch.start(&["wait-complete", "--timeout=20", &handle]);
     waiting.finish().code(0).stdout("1\n");
-    // The interrupt of a run is not that of what was typed. One that is repeated, and comes to the
-    // prompt of a shell that was slow to heed the first, is nobody's.
+    // The interrupt of a run does not belong to the typed command. A repeated one that reaches the prompt of
+    // a shell that was slow to process the first belongs to no command.
     let completions = || scratch.file(&handle, "completion.log").lines().count();
     let before = completions();
     scratch.ts(&["run", "--timeout=100ms", &handle, "sleep 100"]).code(124);
@@ -215,7 +215,7 @@ fn a_command_typed_ahead_is_not_the_one_of_run() {
     let handle = scratch.create("bash");
     scratch.ts(&["send", &handle, "(exit 1)"]).code(0);
     let running = scratch.start(&["run", &handle, "(exit 2)"]);
-    // What was typed ahead is read long after the prompt is there.
+    // Typed-ahead text is read long after the prompt is there.
     let pid = scratch.file(&handle, "pid");
     let mut strace = scratch.command("strace");
     strace.args(["-qq", "-o", "/dev/null", "-e", "trace=read", "-e", "inject=read:delay_enter=300000"]);

@@ -120,7 +120,7 @@ impl Worker<'_> {
     /// Has its monitor, from now on, find no descriptors as these words for strace say.
     fn without_descriptors(&self, words: &[&str]) -> Running {
         let scratch = self.project.scratch;
-        // What it says goes to a file, since it says when it has taken hold.
+        // Its messages go to a file, because they show when it has attached.
         let said = scratch.path.join("strace");
         let script = r#"exec strace -o /dev/null -p "$0" "$@" 2> strace"#;
         let tracing = start(scratch.command("bash").args(["-c", script, &self.monitor]).args(words));
@@ -128,9 +128,9 @@ impl Worker<'_> {
         tracing
     }
 
-    /// Has its monitor find another session in its session's place, and no descriptor for the first
-    /// opening of this file of it, or of its folder. The session runs this command, which prints
-    /// something or nothing, and has by then.
+    /// Makes its monitor find another session in its session's place, and no descriptor for the first opening
+    /// of this file of it, or of its directory. The session runs this command, which prints something or
+    /// nothing, and has by then.
     fn finds_another(&self, command: &str, file: Option<&str>) -> (String, Running) {
         let (scratch, first) = (self.project.scratch, self.session());
         signal("-STOP", &self.monitor);
@@ -411,7 +411,7 @@ fn the_log_of_the_monitor_is_nobody_elses() {
     let project = Project::new(&scratch);
     let victim = scratch.path.join("victim");
     fs::write(&victim, "untouched").unwrap();
-    // Of every process that may come next.
+    // For every process that may come next.
     let last: u32 =
         fs::read_to_string("/proc/loadavg").unwrap().trim().rsplit(' ').next().unwrap().parse().unwrap();
     let most: u32 = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap().trim().parse().unwrap();
@@ -479,7 +479,7 @@ fn a_worker_that_cannot_start_leaves_nothing_behind() {
     run(&mut spawn(&["--wait=a-01234abc", "--root", root])).code(2).complains("no worker 'a-01234abc'");
     run(&mut spawn(&["--list", root])).code(0).stdout("").silent();
     assert_eq!(tree(&scratch.path), before);
-    // One that could not begin says so before it ends.
+    // A monitor that could not begin reports that before it ends.
     eventually("no monitor being left", || scratch.processes().is_empty());
 }
 
@@ -511,7 +511,7 @@ fn the_first_process_of_a_container_may_be_a_worker() {
     assert!(scratch.processes().is_empty(), "{:?}", scratch.processes());
 }
 
-/// Every path below a folder.
+/// Every path below a directory.
 pub(crate) fn tree(folder: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -34,7 +34,7 @@ struct Source {
     text: String,
     /// The same without what it hands on of others.
     code: String,
-    /// What each name in it stands for, and whether others may use it from here.
+    /// The target of each name in it, and whether others may use the name from here.
     names: Vec<(String, Names, bool)>,
 }
 
@@ -68,7 +68,7 @@ impl House {
         self.sources.iter().find(|source| source.module == module)
     }
 
-    /// A path in a file, from the root on: it may begin with a file in the folder of that one.
+    /// A path in a file, from the root on: it may begin with a file in that file's folder.
     fn whole_path(&self, source: &Source, path: &[String]) -> Names {
         if path.first().is_some_and(|first| first == "crate") {
             return path[1..].to_vec();
@@ -88,8 +88,8 @@ impl House {
         Some(self.file_of(&further, depth + 1).unwrap_or(source))
     }
 
-    /// Which file uses which others. One in the folder of a file is a part of that, and may use it
-    /// as it is used by it; a room's files are not parts of what the room's own file says.
+    /// The files that each file uses. A file in another's folder is a part of it, and the two may use each
+    /// other; a room's files are not parts of the room's own file.
     fn uses(&self) -> BTreeMap<String, BTreeSet<String>> {
         let mut uses = BTreeMap::new();
         for source in &self.sources {
@@ -142,7 +142,7 @@ fn statements(text: &str) -> Vec<(bool, String)> {
     statements
 }
 
-/// A tree of a `use` as names, and what each stands for from the root on.
+/// A tree of a `use` as names, and the target of each from the root on.
 fn expand(module: &[String], before: &[String], tree: &str, found: &mut Vec<(String, Names)>) {
     if let Some(at) = tree.find('{') {
         let before = joined(module, before, tree[..at].trim_end_matches("::"));
@@ -175,7 +175,7 @@ fn from_crate(module: &[String]) -> Names {
     [&["crate".to_owned()], module].concat()
 }
 
-/// What stands behind `before`; from the root on it begins with `crate`.
+/// The full path of `path` behind `before`; from the root on it begins with `crate`.
 fn joined(module: &[String], before: &[String], path: &str) -> Names {
     let mut all = before.to_vec();
     for part in path.split("::").filter(|part| !part.is_empty()) {
@@ -222,7 +222,7 @@ impl Source {
         paths
     }
 
-    /// What is named in its own children.
+    /// The names of its own children.
     fn children(&self, house: &House) -> Vec<Names> {
         let children = house.sources.iter().filter(|child| {
             child.module.len() == self.module.len() + 1 && child.module.starts_with(&self.module)
@@ -234,7 +234,7 @@ impl Source {
         named.collect()
     }
 
-    /// What stands behind `name::` in the code.
+    /// The names behind `name::` in the code.
     fn behind(&self, name: &str) -> BTreeSet<String> {
         let mut items = BTreeSet::new();
         let mut code = self.code.as_str();
@@ -296,7 +296,7 @@ fn no_room_uses_one_above_it() {
     assert!(upwards.is_empty(), "upwards: {upwards:?}");
 }
 
-/// Where something outlives the function that knows it, and why.
+/// The values that outlive the function that knows them, and why.
 const GLOBAL_STATE: [(&str, &str); 5] = [
     ("help/texts", "ALL"),              // what is packed in the file, unpacked
     ("main", "ALLOCATOR"),              // Rust has no other way to choose one

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use regex_lite::Regex;
 
-/// What does not belong in the text that users see, each with what to write instead.
+/// The patterns that must not be in the text that users see, each with a better wording.
 const IDIOMS: [(&str, &str); 9] = [
     (r"^(Who|What|Where|Of|One that|Whoever)\b.*[.:]$", "begin with the subject; a condition begins with If"),
     (r"\b(is|are) (no|none|told)\b", "is not, do not, prints"),
@@ -106,7 +106,7 @@ fn sentences(paragraph: &str) -> impl Iterator<Item = &str> {
         .into_iter()
 }
 
-/// What a header says about its command, and the text of its options.
+/// A header's text about its command, and the text of its options.
 fn header(source: &str) -> Option<(Vec<String>, Vec<String>)> {
     let is_command = source.starts_with("//! ") && source.lines().next()?.contains(" - ");
     let lines =

@@ -12,7 +12,7 @@ fn sessions_outlive_their_helper_and_still_tell_how_they_ended() {
         kill(helper.pid(), signal);
         helper.wait();
         assert_eq!(scratch.home().join("helper.sock").exists(), signal == 9);
-        // Nobody has its socket now, so nobody waits for it.
+        // No process has its socket now, so no call waits for it.
         let ran = within(&mut scratch.ts(&["create", "true"]));
         assert!(ran.err.contains("helper not running: ") && !ran.err.contains("answer"), "{ran:?}");
         scratch.ended(ran.ok().trim());
@@ -88,7 +88,7 @@ fn a_kill_that_has_seen_the_end_before_the_relay_is_its_cause() {
     let _helper = Helper::start(&scratch);
     let handle = scratch.create(&["--require-helper", "exec sleep 600"]);
     let (child, keeper) = (scratch.file(&handle, "pid").parse().unwrap(), scratch.keeper(&handle).unwrap());
-    // Nobody collects the child, and so nobody tells the relay that it has ended.
+    // No process collects the child, and so none reports its end to the relay.
     kill(keeper, 19);
     let killing = start(&mut scratch.ts(&["kill", "--keep", &handle]));
     eventually("the child's end", || state_of(child) == Some('Z'));
@@ -131,7 +131,7 @@ fn a_session_made_from_inside_another_is_not_part_of_it() {
     let create =
         format!("{} create --require-helper --name=inner sleep 600", links().join("nbs-ts").display());
     let outer = scratch.create(&["--require-helper", &format!("{create}; exec sleep 600")]);
-    // Its handle has been told; before that it is nobody's.
+    // Its handle has been printed; before that it belongs to no one.
     within(&mut scratch.ts(&["wait-pattern", &outer, "\r\n"])).ok();
     within(&mut scratch.ts(&["kill", &outer])).ok();
     assert_eq!(within(&mut scratch.ts(&["status", "@inner"])).ok(), "alive\n");

@@ -1,5 +1,4 @@
-//! What these tests need beside the crate's own: a helper, and a client of it that
-//! has nothing of ours in it.
+//! Support for these tests besides the crate's own: a helper, and a client of it that uses none of our code.
 
 use super::*;
 use crate::support::{PATIENCE, run};
@@ -55,7 +54,7 @@ fn processes() -> Vec<u32> {
     pids.filter(|pid| state_of(*pid).is_some_and(|state| state != 'Z')).collect()
 }
 
-/// A state folder of its own, and its number in this run of the tests.
+/// A state directory of its own, and its number in this run of the tests.
 pub(super) struct Scratch(PathBuf, u32);
 
 impl Scratch {
@@ -73,7 +72,7 @@ impl Scratch {
         Scratch(fs::canonicalize(folder).unwrap(), number)
     }
 
-    /// What only one test of this run executes.
+    /// A command that only one test of this run executes.
     pub(super) fn unmarked(&self) -> [String; 2] {
         ["sleep".into(), format!("614.{}{:04}", std::process::id(), self.1)]
     }
@@ -88,7 +87,7 @@ impl Scratch {
 
     pub(super) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        // Not the environment, nor by HOME the profile, of whoever runs the tests.
+        // Not the environment, nor by HOME the profile, of the user that runs the tests.
         command.env_clear().env("PATH", std::env::var("PATH").unwrap()).env("LANG", "C.UTF-8");
         command.env("HOME", &self.0).env("NBS_TS_HOME", self.home());
         command
@@ -150,7 +149,7 @@ impl Scratch {
         })
     }
 
-    /// How many `sleep`s stand below the relay or the keeper of a session.
+    /// The number of `sleep`s below the relay or the keeper of a session.
     pub(super) fn sleepers(&self, handle: &str) -> usize {
         let relay: u32 = self.file(handle, "daemon_pid").parse().unwrap_or(0);
         let roots = [Some(relay), self.keeper(handle)];
@@ -167,8 +166,8 @@ impl Scratch {
         processes().iter().filter(|pid| arguments(**pid)[0] == "sleep" && below(pid)).count()
     }
 
-    /// What runs of our sessions: keepers, relays, and whoever has our state
-    /// folder in its environment. Not helpers.
+    /// The processes of our sessions: keepers, relays, and those that have our state directory in their
+    /// environment. Not helpers.
     pub(super) fn processes(&self) -> Vec<String> {
         let mark = format!("NBS_TS_HOME={}", self.home().display()).into_bytes();
         let ours = |pid: &u32| {
@@ -178,7 +177,7 @@ impl Scratch {
         let shown =
             processes().into_iter().filter(ours).map(|pid| format!("{pid} {}", arguments(pid).join(" ")));
         let mut shown: Vec<String> = shown.filter(|shown| !shown.contains("nbs-ts-helper")).collect();
-        // Of `env -i`.
+        // Processes under `env -i`.
         let unmarked = processes().into_iter().filter(|pid| arguments(*pid).starts_with(&self.unmarked()));
         shown.extend(unmarked.map(|pid| format!("{pid} sleep 614")));
         shown

@@ -15,7 +15,7 @@ fn the_sessions_of_another_machine_are_shown_and_used_as_those_here() {
     assert_eq!((&about["name"], &about["state"]), (&Value::Null, &json!("alive")));
     let fields = |about: &Value| about.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(fields(&about), fields(&wall.until_about(&here, |_| true)));
-    // On the wall its screen follows, and of one that is large.
+    // The page follows its screen on the wall, and that of an enlarged session.
     wall.until_text(&cat, "ready");
     let mut large = page.open(&format!("focus={prints}"));
     for number in 1..=3 {
@@ -42,7 +42,7 @@ fn the_sessions_of_another_machine_are_shown_and_used_as_those_here() {
     wall.until_text(&new, "new");
     there.ts(&["kill", &cat]).code(0);
     wall.until(|event| event["gone"] == *cat);
-    // A machine by itself, and a page that has been told some of it already.
+    // A machine by itself, and a page that has received a part of it already.
     drop((wall, large, page));
     let page = Page::start_with(&there.scratch, &["--on=box"]);
     let mut wall = page.open("");
@@ -62,7 +62,7 @@ fn a_machine_that_cannot_be_reached_says_so_and_is_back_when_it_is() {
     let page = Page::start_with(&there.scratch, &["--on=all"]);
     let mut wall = page.open("");
     wall.until_text(&far, "far");
-    // For good, as far as anybody knows: also who is asked meanwhile says so.
+    // For good, as far as is known: requests in between report it, too.
     fs::write(there.home.join("down"), "").unwrap();
     let pids: Vec<String> = [there.processes(), there.bridges()].concat();
     let far_side =
@@ -95,7 +95,7 @@ fn a_machine_that_ends_each_call_at_once_is_missing_all_the_time() {
     let mut wall = page.open("");
     let asks = |about: &Value, part: &str| about["question"].as_str().is_some_and(|why| why.contains(part));
     wall.until_about("box:", |about| asks(about, "others may write to it"));
-    // Of the next call it is known by its other reason.
+    // The next call has another reason, which shows that it was made.
     set_mode(&state.join("sessions"), 0o777);
     set_mode(&state, 0o700);
     wall.until(|event| {

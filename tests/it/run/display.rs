@@ -15,7 +15,7 @@ fn a_long_output_can_be_cut_in_the_middle() {
     scratch.ts(&["run", "--max=1K", &handle, "seq 3"]).code(0).stdout("1\n2\n3\n");
     let out = scratch.ts(&["read", "--max=100", &handle]).code(0).out();
     assert!(out.contains(" bytes left out; nbs-ts read "), "{out}");
-    // What is printed counts, not what is taken out of it.
+    // The printed length counts, not that of removed sequences.
     let fits = scratch.ts(&["run", "--max=48894", &handle, "seq 10000"]).code(0).silent();
     fits.stdout(whole);
     for options in [&["--max=4K"][..], &["--strip", "--max=4K"]] {
@@ -57,7 +57,7 @@ fn the_screen_keeps_output_without_a_newline_beside_the_prompt() {
             for line in [output, "true"] {
                 scratch.ts(&["send", &typed, line]).code(0);
                 scratch.ts(&["wait", &typed, "--complete"]).code(0);
-                // What is typed before the prompt is drawn the terminal shows before it.
+                // The terminal shows text typed before the prompt is drawn before it.
                 scratch.ts(&["wait", &typed, "--input"]).code(0);
             }
             let screens = [&by_run, &typed].map(|handle| {
@@ -67,7 +67,7 @@ fn the_screen_keeps_output_without_a_newline_beside_the_prompt() {
             assert_eq!(screens[0], screens[1], "{output}");
         }
     }
-    // Where readline does not clear it, it stands there once.
+    // If readline does not clear it, it is there once.
     for (terminal, setting) in [("xterm", "exec 2>/dev/null"), ("dumb", ":")] {
         let handle = scratch.create_with(&[&format!("--env=TERM={terminal}")], "bash");
         for command in [setting, "printf ab; printf cd", "true"] {
@@ -76,7 +76,7 @@ fn the_screen_keeps_output_without_a_newline_beside_the_prompt() {
         let screen = scratch.ts(&["screen", &handle]).code(0).out();
         assert_eq!(screen.matches("abcd").count(), 1, "{screen}");
     }
-    // Of a long prompt nothing is taken for what stands beside it.
+    // No part of a long prompt counts as text beside it.
     let handle = scratch.create("bash");
     scratch.run(&handle, &format!("PS1='\\[{}\\]here$ '", "\\e[m".repeat(1_500))).code(0);
     for command in ["printf ab", "true"] {
@@ -135,7 +135,7 @@ fn a_failing_command_shows_no_line_of_nbs() {
     let log = scratch.ts(&["read", &handle]).out().replace("\x1b]133;", "").replace("\x1b]7;", "");
     let bells = log.matches('\x07').count();
     assert_eq!(bells, log.matches("nbs=").count() + log.matches("file://").count(), "{log:?}");
-    // What is typed before the prompt is drawn is shown again by the line editor.
+    // The line editor shows text typed before the prompt is drawn again.
     scratch.run(&handle, "PS1='$(sleep 1)slow> '").code(0);
     let ran = scratch.ts(&["run", "--timeout=0.3", &handle, "sleep 1000"]).code(124);
     ran.complains("after 0.3 s; the terminal is at: running; nothing was printed");

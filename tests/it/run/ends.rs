@@ -18,7 +18,7 @@ fn a_timeout_gives_the_shell_back() {
             let ran =
                 ran.code(124).complains(&format!("timed out after {} s", &timeout["--timeout=".len()..]));
             usable_after(&scratch, &handle, &ran);
-            // An interrupt is repeated, and the shell that was slow to heed the first is at its prompt.
+            // An interrupt is repeated, and the shell that was slow to process the first is at its prompt.
             let mut told = codes().split_off(before);
             told.dedup();
             assert!(!has_begun(&ran) || told == ["130", "0"], "{told:?}");
@@ -31,8 +31,8 @@ fn a_timeout_gives_the_shell_back() {
     assert_eq!(codes()[before..], ["0"]);
 }
 
-/// The shell is given back after a call that interrupts its command; unless it was slow,
-/// of which the call has told.
+/// The shell is usable after a call that interrupts its command; unless the shell was slow, which the call
+/// has reported.
 fn usable_after(scratch: &Scratch, handle: &str, ran: &Ran) {
     if ran.err().contains("ignores the interrupt") {
         eventually("the shell", || scratch.run(handle, "true").status.code() == Some(0));
@@ -73,7 +73,7 @@ fn a_timeout_covers_all_that_comes_before_the_command() {
         ran.complains("timed out after").complains("nothing was typed");
     }
     nothing_was_typed(&handle);
-    // One that another program has.
+    // A shell behind another program.
     let tmux = "tmux -f /dev/null -S \"$HOME/tmux\" new-session 'sleep 1000'";
     fs::write(scratch.home().join(".bashrc"), tmux).unwrap();
     let handle = scratch.create("bash");
@@ -135,7 +135,7 @@ fn an_interrupted_call_gives_the_shell_back() {
         usable_after(&scratch, &handle, &ran);
         scratch.run(&handle, "clear").code(0);
     }
-    // One that waits for its turn has nothing to interrupt.
+    // A call that waits for its turn has nothing to interrupt.
     let first = scratch.start(&["run", &handle, "echo first; read x"]);
     eventually("the first", || scratch.ts(&["read", &handle, "--last=1"]).out().contains("first\r\n"));
     let second = scratch.start(&["run", &handle, "echo second"]);

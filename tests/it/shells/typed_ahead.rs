@@ -35,7 +35,7 @@ fn half_a_line_that_was_typed_ahead_is_not_part_of_what_is_run() {
     }
 }
 
-/// Its prompt stands already when it comes to read them.
+/// Its prompt is there already when it reads them.
 #[test]
 fn lines_that_were_typed_ahead_of_a_slow_read_come_before_what_is_run() {
     let scratch = Scratch::new();
@@ -116,7 +116,7 @@ fn a_command_that_was_typed_ahead_is_not_taken_for_what_is_run() {
             let name = format!("\"{name}\"");
             eventually(&name, || scratch.ts(&["status", "--json", &handle]).out().contains(&name));
         };
-        // One that runs, and one that reads what is typed.
+        // A program that only runs, and one that reads the typed text.
         for (head, code) in
             [(format!("head {}; (exit 9)", gates[1].display()), 9), ("head -n1; (exit 8)".into(), 8)]
         {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a system call may fail with, of those that we make.
+/// The errors of system calls that we make.
 const FAULTS: [(&str, &str); 15] = [
     ("openat", "EMFILE"),
     ("openat", "ENOSPC"),
@@ -91,8 +91,8 @@ fn whichever_system_call_of_a_relay_fails_or_is_its_last_nothing_is_lost() {
         strace.args(["-qq", "-f", "-o", "/dev/null", "-e", "signal=none", "-e", &inject, "-p", &relay]);
         let tracing = start(&mut strace);
         wait_for_tracer(&relay);
-        // A terminal and a socket are never full as a disk is: where such a write was
-        // the one that failed, it is asked again.
+        // A terminal and a socket are never full as a disk is: if such a write was the one that failed, the
+        // call is repeated.
         for _ in 0..3 {
             if world.scratch.ts(&["send", "--timeout=2", &handle, "go"]).status.success() {
                 break;

@@ -41,7 +41,7 @@ fn a_recycled_pid_is_nobody_of_a_session() {
         .stdout_has("all in order");
 }
 
-/// A folder that is another user's for a while.
+/// A directory that is another user's for a while.
 struct Given<'a>(&'a Path);
 
 impl Given<'_> {
@@ -57,8 +57,8 @@ impl Drop for Given<'_> {
     }
 }
 
-/// The kernel counts the processes of each user, and holds all but root to a limit:
-/// so this is somebody else, of whom there is nobody yet.
+/// The kernel counts the processes of each user, and limits all but root: so this is another user, who has no
+/// process yet.
 #[test]
 fn a_full_process_table_is_told_and_leaves_nothing_and_passes() {
     let world = World::new();
@@ -129,7 +129,7 @@ fn a_full_process_table_is_told_and_leaves_nothing_and_passes() {
     for words in [&["read-new", &shell][..], &["screen", &shell], &["status", &shell], &["list"], &["gc"]] {
         ts("1", words).code(0);
     }
-    // It has nobody to end it, until there is room for one: maybe its own.
+    // No process can end it until there is room for one: maybe its own.
     let child = scratch.file(&owned, "pid");
     drop(owner);
     eventually("the end of what has its terminal", || !is_running(&child));
@@ -215,7 +215,7 @@ fn a_stopped_helper_and_a_client_that_never_reads_hold_up_nobody_else() {
     let helper = world.calls[0].pid();
     let theirs = world.scratch.ts(&["create", "stty -echo; read x; seq -f L%.0f 0 29999; exit 7"]).code(0);
     let theirs = theirs.out().trim().to_owned();
-    // Its output is a pipe that nobody empties.
+    // Its output is a pipe that is never emptied.
     let script = format!("nbs-ts attach {theirs} | sleep 1000");
     let dawdling = start(world.scratch.command("setsid").args(["-w", "bash", "-c", &script]));
     let signal =
@@ -236,7 +236,7 @@ fn a_stopped_helper_and_a_client_that_never_reads_hold_up_nobody_else() {
     cleared(&world.scratch);
 }
 
-/// Is a folder that nobody may write to, root but by its mount, one to look at?
+/// Can a state directory be read that no user may write to, root only by its mount?
 #[test]
 fn a_read_only_state_folder_can_be_looked_at() {
     let scratch = Scratch::new();

@@ -130,7 +130,7 @@ fn an_agent_that_opens_no_session_is_told_of_and_its_monitor_ends() {
     assert!(project.list().contains("\trunning\t-\t"), "{}", project.list());
     worker.says("failed");
     worker.is_cleaned_up();
-    // One that comes late is found.
+    // A late session is found.
     let worker = project.spawn_by(&mut spawning());
     worker.log_has("no session has appeared in 100ms");
     let name = format!("--name=late-{}", worker.handle);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a worker's session runs, to say how it has ended, and to stay.
+/// The command of a worker's session, which sets its state, and stays.
 fn saying(state: &str) -> String {
     format!("cd $OLDPWD/project/.nbs/workers; sed -i 's/^State: running/State: {state}/' *.md; sleep 1000")
 }
@@ -47,8 +47,8 @@ fn a_worker_in_the_foreground_tells_programs_of_both_its_ends() {
     assert_eq!(*ended, format!(r#"{{"handle":{handle},"state":"failed"}}"#));
 }
 
-/// An agent that leaves more behind than its session: a session of another name, a
-/// process outside of all, and one that has shed its environment.
+/// An agent that leaves more behind than its session: a session of another name, a process outside of all,
+/// and one that has removed its environment.
 const STRAY: &str = r#"#!/bin/bash
 nbs-ts create --no-helper 'sleep 1001' > /dev/null
 setsid sleep 1002 &
@@ -102,7 +102,7 @@ fn a_worker_whose_foreground_is_killed_is_ended_by_its_monitor() {
     assert_eq!(project.live_sessions(), "");
 }
 
-/// One that is being made when the worker is ended, and can be seen while others of the worker's
+/// A session that is being made when the worker is ended, and becomes visible while others of the worker's
 /// sessions take their time to end.
 #[test]
 fn a_session_that_is_being_made_meanwhile_is_ended_too() {
@@ -145,8 +145,8 @@ fn a_monitor_that_is_killed_is_replaced_in_the_foreground() {
     assert!(scratch.processes().is_empty(), "{:?}", scratch.processes());
 }
 
-/// The end comes between the task file and the agent's start, while the agent is being
-/// started, and then by a signal that nobody can catch.
+/// The end comes between the task file and the agent's start, while the agent is being started, and then by a
+/// signal that cannot be caught.
 #[test]
 fn a_job_that_is_cancelled_as_it_begins_leaves_its_task_file_and_nothing_else() {
     let (bash, path) = ("/bin/bash", std::env::var("PATH").unwrap());

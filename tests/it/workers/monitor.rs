@@ -21,7 +21,7 @@ fn a_monitor_that_is_killed_leaves_a_worker_that_can_be_waited_for() {
 fn callers_get_back_at_once_with_all_their_pipes_and_locks() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
-    // What bash starts for the pipes would have the lock, too, if it were started later.
+    // bash's processes for the pipes would have the lock, too, if they started later.
     let script = r#"exec 7< <(echo by a pipe) 8> >(cat) 9> lock; flock 9 || exit
         w=$(nbs-spawn-worker tester project /dev/fd/7 'Test it.') || exit
         exec 9>&-; flock --nonblock lock echo "$w""#;
@@ -126,7 +126,7 @@ fn a_caller_that_is_killed_before_it_has_started_the_agent_leaves_no_monitor() {
     let scratch = Scratch::new();
     let project = Project::new(&scratch);
     let bin = scratch.path.join("bin");
-    // What starts the agent is killed by it.
+    // The process that starts the agent is killed by it.
     executable(&bin.join("bash"), "#!/bin/sh\nkill -9 $PPID\n");
     let mut path = OsString::from(&bin);
     path.push(":");
