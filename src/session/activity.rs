@@ -10,8 +10,7 @@ use crate::{
     session::settings::{escaped, unescaped},
 };
 
-/// The file with what a session has reported of itself, while that holds: the state, when,
-/// and the text, on one line.
+/// The file with a session's report, while it holds: the state, the time, and the text, on one line.
 pub(crate) const REPORT: &str = "report";
 
 /// A session's activity in one word. The order is that of a listing.
@@ -19,7 +18,7 @@ pub(crate) const REPORT: &str = "report";
 pub(crate) enum Activity {
     /// It waits for input.
     Waiting,
-    /// It says that what it was doing has failed, or is done.
+    /// It has reported that its work has failed, or is done.
     Failed,
     Done,
     Working,
@@ -59,7 +58,7 @@ pub(crate) enum Because {
     Report,
     /// The program says so by the program status protocol.
     ProgramStatus,
-    /// By what it notified of, by its title, or by its screen, of a program that has rules.
+    /// For a program with rules: by its notice, by its title, or by its screen.
     Notice,
     Title,
     Rule,
@@ -163,7 +162,7 @@ impl Report {
         [self.state.word().as_bytes(), b" ", since.as_bytes(), b" ", &escaped(&self.text), b"\n"].concat()
     }
 
-    /// `None` for what is not as it was written: a file may be anybody's by now.
+    /// `None` if the line was changed: other programs may have written the file.
     pub(crate) fn decode(line: &[u8]) -> Option<Report> {
         let mut words = line.strip_suffix(b"\n")?.splitn(3, |byte| *byte == b' ');
         let (state, since, text) = (words.next()?, words.next()?, words.next()?);

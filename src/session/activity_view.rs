@@ -1,6 +1,5 @@
-//! All that is known of a session at one moment: what it is, what it does, since when, where,
-//! and what it asks. Every output of nbs that shows a session has this, and says it by the same
-//! fields ([`ActivityView::json`]).
+//! All known facts about a session at one moment: its identity, activity, start, directory, and question.
+//! Every output of nbs that shows a session has these, by the same fields ([`ActivityView::json`]).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,7 +26,7 @@ use crate::{
 /// How long all relays together may take to answer. A stopped relay does not answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The same of those that are asked once that is over.
+/// The same for relays that are asked after that time.
 const MOMENT: Duration = Duration::from_millis(100);
 
 /// How many relays are asked at a time: each takes a descriptor.
@@ -233,7 +232,7 @@ impl ActivityView {
         self.look_beside(session, None);
     }
 
-    /// The same, by who has its screen as it is now.
+    /// The same, for a caller that has its present screen.
     pub(crate) fn look_beside(&mut self, session: &SessionDir, screen: Option<&Screen>) {
         if self.activity == Some(Activity::Dead) {
             self.since = session.last_sign().map(unix_seconds);
@@ -252,7 +251,7 @@ impl ActivityView {
         };
         let (rows, before) = (screen.lines(0), screen.before_cursor());
         let shown = |row: &str| text::last_line_shown(row.as_bytes());
-        // A border is no line.
+        // A border does not count as a line.
         let has_words = |row: &&String| row.contains(char::is_alphanumeric);
         let words = rows.iter().rev().find(has_words).and_then(|row| shown(rules::bare(row)));
         self.last_line = words.or_else(|| rows.iter().rev().find_map(|row| shown(row)));
@@ -352,7 +351,7 @@ impl ActivityView {
             .seconds_or_null("started", started.map(unix_seconds))
             .seconds_or_null("ended", self.since.filter(|_| !alive));
         let object = self.end.describe_in_full(object);
-        // Its fields come last: who looks for the first `since` of a line finds that of what it does.
+        // Its fields come last: the first `since` of a line is that of the activity.
         self.describe(object.bytes_or_null("terminal", self.terminal()))
             .object_or_null("input", self.input.map(InputState::object))
     }

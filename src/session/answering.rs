@@ -21,7 +21,7 @@ use crate::{
     terminal::{keys, screen::Span},
 };
 
-/// By what a choice begins that says yes, or no.
+/// The beginnings of a choice that means yes, or no.
 const YES: [&str; 8] = ["yes", "allow", "approve", "accept", "proceed", "run", "trust", "ok"];
 const NO: [&str; 8] = ["no", "deny", "reject", "skip", "cancel", "decline", "don't", "abort"];
 

@@ -103,7 +103,7 @@ pub(crate) struct Typed {
 #[derive(Default)]
 pub(crate) struct Start {
     pub(crate) now: Option<Snapshot>,
-    /// All that is known of what was typed.
+    /// The known input.
     pub(crate) typing: Option<InputHistory>,
 }
 
@@ -161,8 +161,8 @@ impl RelayClient {
         socket::peer_pid(&self.stream).trying(self.what())
     }
 
-    /// Has the relay know what the session says of itself: `said` is a state, a space and a
-    /// text. `false` if the session has ended.
+    /// Sends the relay the session's report: `said` is a state, a space and a text. `false` if the session
+    /// has ended.
     pub(crate) fn report(&mut self, said: &[u8]) -> Result<bool> {
         let mut message = RelayRequest::Report { length: said.len() as u64 }.encode().into_bytes();
         message.extend_from_slice(said);
@@ -185,7 +185,7 @@ impl RelayClient {
         self.type_and(bytes, None, deadline)
     }
 
-    /// The same, and asks at once for what [`RelayClient::output_or`] waits for, of a log of
+    /// The same, and requests at once the report that [`RelayClient::output_or`] waits for, for a log of
     /// which `read` bytes have been read.
     pub(crate) fn type_and_follow(
         &mut self,
@@ -322,8 +322,8 @@ impl RelayClient {
         }
     }
 
-    /// Has the relay remember what the text of this call is typed at. `false` if the session
-    /// has ended.
+    /// Makes the relay remember the prompt at which this call types its text. `false` if the session has
+    /// ended.
     pub(crate) fn note_asked(&mut self, asked: Asked) -> Result<bool> {
         self.noted(&RelayRequest::Asked(asked))
     }
@@ -334,8 +334,8 @@ impl RelayClient {
         self.noted(&RelayRequest::Level { secret: secret.to_owned(), dialect })
     }
 
-    /// Has what is typed from now on hidden, up to the mark that ends that, from who looks
-    /// at the output without marks. `false` if the session has ended.
+    /// Hides the following input, up to the mark that ends it, from readers of the output without marks.
+    /// `false` if the session has ended.
     pub(crate) fn hide(&mut self, secret: &str) -> Result<bool> {
         self.noted(&RelayRequest::Hide { secret: secret.to_owned() })
     }
@@ -355,8 +355,8 @@ impl RelayClient {
         if self.ask_typing(since)? { self.receive_typing() } else { Ok(None) }
     }
 
-    /// Asks that; what comes of it is for [`RelayClient::hear_typing`], before anything else is
-    /// asked. `false` if the session has ended.
+    /// Requests that; [`RelayClient::hear_typing`] receives the response, before any other request. `false`
+    /// if the session has ended.
     pub(crate) fn ask_typing(&mut self, since: u64) -> Result<bool> {
         self.send(&RelayRequest::Typing { since })
     }
@@ -369,8 +369,8 @@ impl RelayClient {
         }
     }
 
-    /// Asks what a wait begins with; what comes of it is for [`RelayClient::hear_start`], before
-    /// anything else is asked.
+    /// Requests the state at the start of a wait; [`RelayClient::hear_start`] receives it, before any other
+    /// request.
     pub(crate) fn ask_start(&mut self) -> Result<()> {
         self.ahead
             .push_str(&RelayRequest::Snapshot { parts: Parts::NONE, seen: None, waits: false }.encode());
@@ -474,7 +474,7 @@ impl RelayClient {
         if !self.send(&RelayRequest::Secret { length: secret.len() as u64 })? {
             return Ok(None);
         }
-        // It is shorter than what a socket takes at once.
+        // It is shorter than a socket's buffer.
         match self.stream.write_all(secret) {
             Err(error) if has_hung_up(&error) => return Ok(None),
             other => other.trying(self.what())?,
@@ -676,7 +676,7 @@ impl RelayClient {
         }
     }
 
-    /// Until when to wait for the answer to what is asked now.
+    /// The deadline for the response to a request that is sent now.
     fn patience(&self) -> Deadline {
         match self.relay_pid() {
             Ok(pid) => self.patience.deadline_for(pid),

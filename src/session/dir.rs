@@ -102,7 +102,7 @@ pub(super) fn host_elsewhere(folder: &Folder) -> Option<Host> {
 /// The next step for a dead session's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
-    /// It is removed, by one who knows this of what ended it.
+    /// A caller that knows this cause of its end removes it.
     By(EndedBy),
     None,
 }
@@ -328,7 +328,7 @@ impl SessionDir {
         }
     }
 
-    /// Did its relay receive such a signal before anything else ended the session?
+    /// Did its relay receive such a signal before the session ended for another cause?
     pub(super) fn was_hung_up(&self) -> bool {
         self.folder.read(ENDING, LONGEST_WORD).is_ok_and(|word| word == HUNG_UP)
     }
@@ -526,8 +526,8 @@ impl SessionDir {
         Ok(String::from_utf8_lossy(&lines).lines().filter_map(size).collect())
     }
 
-    /// When what was printed, of a session that was recorded: lines of an offset in the
-    /// log, and how many microseconds after the start what lies there was printed.
+    /// The times of the output of a recorded session: each line has an offset in the log, and the
+    /// microseconds from the start to the output at that offset.
     pub(crate) fn times(&self) -> Result<Option<File>> {
         match self.folder.open_file(TIMES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -550,7 +550,7 @@ impl SessionDir {
         }
     }
 
-    /// Refuses a session whose input is not the FIFO that it was made with.
+    /// Fails if a session's input is not the FIFO that it was made with.
     pub(crate) fn check_input(&self) -> Result<()> {
         let what = "inspect the input";
         match self.trying(self.folder.has_fifo(INPUT), what)? {

@@ -111,8 +111,7 @@ pub(crate) fn end_from_below(session: &SessionDir, grace: Duration, cause: Ended
     Ok(())
 }
 
-/// Ends a session whose directory is gone, or out of reach; its relay, `held`, is held
-/// on to.
+/// Ends a session whose directory is gone, or cannot be reached; `pidfd` refers to its relay.
 pub(crate) fn end_without_folder(handle: &Handle, relay: u32, pidfd: &PidFd) -> Result<()> {
     let what = || format!("end session '{handle}', whose directory is gone");
     let root = Root::new(relay, pidfd).trying(what())?;
@@ -249,7 +248,7 @@ struct Members {
     keeper: Option<Root>,
 }
 
-/// One of those whom a session descends from.
+/// A process from which a session's processes descend.
 struct Root {
     pid: u32,
     pidfd: PidFd,
@@ -262,12 +261,12 @@ impl Root {
 }
 
 impl Members {
-    /// Whom they all descend from, while it is there.
+    /// The common ancestor of them all, while it exists.
     fn root(&self) -> Option<&Root> {
         self.keeper.as_ref().or(self.relay.as_ref().filter(|_| self.above))
     }
 
-    /// Those that run now. Never the relay, and never we ourselves.
+    /// The present processes. Never the relay, and never our own.
     fn now(&self) -> io::Result<Vec<Process>> {
         let Some(root) = self.root() else { return self.among_all(true) };
         let found = if processes::lists_children() { self.below(root) } else { self.among_all(false)? };
@@ -455,7 +454,7 @@ fn end_processes(
     grace: Duration,
 ) -> io::Result<Vec<Process>> {
     let grace = Deadline::after(grace);
-    // Those that have been asked to end; and those whose children are not asked to.
+    // The processes that were asked to end; and those whose children are not asked to.
     let (mut asked, mut left_alone) = (Set::new(), Set::new());
     loop {
         let left = members.now()?;

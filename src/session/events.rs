@@ -29,12 +29,11 @@ use crate::{
 };
 
 pub(crate) const EVENTS: &str = "events";
-/// Closed for writing whenever a relay has ended; locked, shared, by those who
-/// follow.
+/// Closed for writing whenever a relay has ended; locked, shared, by followers.
 pub(crate) const ALIVE: &str = "alive";
 const SUFFIX: &str = ".json";
 
-/// How long to wait for a `gc` that is at work.
+/// How long to wait for a running `gc`.
 const COLLECTING: Duration = Duration::from_secs(30);
 
 pub(crate) struct Events(Folder);

@@ -65,8 +65,7 @@ impl fmt::Display for Address {
 
 /// The name of a session, or of a reader of one.
 ///
-/// Invariant: 1 to 64 of `[a-zA-Z0-9_.-]`, and not `-` alone, which listings
-/// show where there is no name.
+/// Invariant: 1 to 64 of `[a-zA-Z0-9_.-]`, and not `-` alone, by which listings show that there is no name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name(String);
 

@@ -1,9 +1,9 @@
-//! The file `history`: a line of JSON when a command of one of the session's shells begins, and
-//! another, with all of the first, when it ends.
+//! The file `history`: a line of JSON when a command of one of the session's shells begins, and another, with
+//! all fields of the first, when it ends.
 //!
-//! The relay appends each line by one write. So of a killed relay the last line may be torn, and what
-//! ran then has no second line. The file is bounded: the oldest lines go. Numbers count from 1 and
-//! leave none out, so the first that is left tells how many commands have gone.
+//! The relay appends each line by one write. So if a relay is killed, its last line may be incomplete, and
+//! the command that ran then has no second line. The file is bounded: the oldest lines go. Numbers count from
+//! 1 without gaps, so the first remaining number shows how many commands have gone.
 
 use std::{fs::File, io, os::unix::fs::FileExt, time::Duration};
 
@@ -22,7 +22,7 @@ pub(crate) const HISTORY: &str = "history";
 /// How much of the file is read at once.
 const BLOCK: usize = 64 * 1024;
 
-/// By whom a command was typed.
+/// The source of a typed command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum InputSource {
     Run,
@@ -90,7 +90,7 @@ impl CommandEntry {
             .number("shell", number(self.shell as u64))
     }
 
-    /// How long it took and its exit code, for people; `-` for what is not known.
+    /// Its duration and its exit code, for people; `-` if unknown.
     pub(crate) fn outcome(&self) -> (String, String) {
         let took = |duration: Duration| match duration.as_secs() {
             0 => format!("{}ms", duration.as_millis()),
@@ -200,7 +200,7 @@ fn newest_first(file: &File, wants_more: &mut dyn FnMut(CommandEntry) -> bool) -
         block.truncate(whole);
         rest = block;
     }
-    // Those whose first line has gone.
+    // The commands whose first line has gone.
     ended.iter().rev().all(|(_, entry)| entry.id >= given || wants_more(entry.clone()));
     Ok(())
 }

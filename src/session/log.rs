@@ -38,7 +38,7 @@ pub(crate) struct Pieces<'a> {
 
 /// The next part of a log.
 pub(crate) enum Piece<'a> {
-    /// So many bytes are gone.
+    /// This many bytes are gone.
     Gap(u64),
     Bytes(&'a [u8]),
 }
@@ -47,8 +47,7 @@ pub(crate) enum Piece<'a> {
 /// enough to stay in a processor's cache.
 const BLOCK: usize = 256 * 1024;
 
-/// As much as is read at once where there is not more now: a buffer costs what it takes to
-/// clear it.
+/// The size of a read at the end of the log: a buffer costs the time to clear it.
 const LITTLE: usize = 8 * 1024;
 
 /// A byte has the same offset in the buffer's page as in the file's page: the kernel may take six times as
@@ -59,14 +58,14 @@ const PAGE: usize = 4096;
 const LONGEST_START: u64 = 128;
 
 impl OutputLog {
-    /// How much of a log's end is looked at for what was printed last.
+    /// The size of the log's end that is searched for the last output.
     pub(crate) const TAIL: u64 = 64 * 1024;
 
     pub(crate) fn new(file: File, bounded: Option<Folder>) -> OutputLog {
         OutputLog { file, bounded }
     }
 
-    /// How many bytes there are now, with those that are gone.
+    /// The number of bytes, including those that are gone.
     pub(crate) fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
@@ -87,7 +86,7 @@ impl OutputLog {
         files::first_data(&self.file)
     }
 
-    /// The bytes from `start` to `end`, or to where there are no more.
+    /// The bytes from `start` to `end`, or to the end of the log.
     pub(crate) fn pieces(&self, start: u64, end: u64) -> Pieces<'_> {
         let length = usize::try_from(end.saturating_sub(start)).unwrap_or(BLOCK);
         let there =

@@ -42,7 +42,7 @@ impl ProgramSaid {
     pub(crate) const MOST_SHOWN: usize = 16 << 10;
     pub(crate) const MOST_ASKED: usize = 80 << 10;
 
-    /// The records that have room in so many bytes, at least one, if there is one.
+    /// The records that fit into this many bytes, at least one, if there is one.
     pub(crate) fn shown(mut statuses: Vec<ProgramStatus>, most: usize) -> Vec<ProgramStatus> {
         const FIELDS: usize = 200;
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);

@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_millis(800);
 pub(crate) struct ReplyTimeout {
     // When the call is to be over.
     over: Deadline,
-    // When even what has a grace is; that of many is over for all at once.
+    // The end of the grace; calls with many sessions have one grace for all.
     last: Deadline,
 }
 
@@ -36,8 +36,7 @@ impl ReplyTimeout {
         ReplyTimeout { over, last: Deadline::NEVER }
     }
 
-    /// The same of a call that has to do with many sessions: they have [`GRACE`] together, and not
-    /// one after the other.
+    /// The same for a call about many sessions: they have [`GRACE`] together, and not one after the other.
     pub(crate) fn with_many_until(over: Deadline) -> ReplyTimeout {
         ReplyTimeout { over, last: over.plus(GRACE) }
     }
@@ -47,12 +46,12 @@ impl ReplyTimeout {
         self.over
     }
 
-    /// Until when to wait for the answer to what is asked now.
+    /// The deadline for the response to a request that is sent now.
     pub(crate) fn deadline(self) -> Deadline {
         Deadline::after(LONGEST).min(self.last())
     }
 
-    /// Until when the call may go on with what it begins now.
+    /// The deadline for an action that the call begins now.
     pub(crate) fn last(self) -> Deadline {
         self.over.at_least(GRACE).min(self.last)
     }

@@ -21,7 +21,7 @@ use crate::{
     terminal::text,
 };
 
-/// Those that come with nbs.
+/// The rules that come with nbs.
 const BUILT_IN: &str = include_str!("rules/agents");
 
 /// The directory of the user's own rules, in the state directory.
@@ -160,7 +160,7 @@ impl Rules {
         )
     }
 
-    /// Does a row show that it takes a task? Of one whose rows never do, any.
+    /// Does a row show that it takes a task? If the rules have no such rows, any does.
     pub(super) fn has_input(&self, rows: &[String]) -> bool {
         let is_known = self.lines.iter().any(|(about, _)| *about == About::Row(Shows::Rests));
         !is_known || rows.iter().any(|row| self.is_input(bare(row)))
@@ -608,7 +608,7 @@ mod tests {
             let told = fault(text).unwrap_or_default();
             assert!(told.starts_with(why), "{text:?}: {told}");
         }
-        // Those of another program are followed still.
+        // The other program's rules still apply.
         assert!(find("program a\nworks [\nprogram b\nworks x", "b").is_some());
     }
 

@@ -1,12 +1,12 @@
 //! The screen of a session's terminal, kept in step with its log.
 //!
-//! An update costs what was printed since the last one: the last screen is stored in the session's
-//! directory, with its offset. It is only a cache. A damaged one, or one of another version or log, is
-//! rebuilt from the log. Failing to write it does no harm.
+//! An update reads only the output since the last one: the last screen is stored in the session's directory,
+//! with its offset. It is only a cache. A damaged one, or one of another version or log, is rebuilt from the
+//! log. Failing to write it does no harm.
 //!
-//! The log does not contain the terminal's size; the file `sizes` does. Each of its lines, `<offset>
-//! <cols> <rows>`, is a size that is valid from that byte of the log on. A process that changes the
-//! size adds the line before anything is logged after it.
+//! The log does not contain the terminal's size; the file `sizes` does. Each of its lines, `<offset> <cols>
+//! <rows>`, is a size that is valid from that byte of the log on. A process that changes the size adds the
+//! line before anything is logged after it.
 
 use std::io;
 
@@ -32,7 +32,7 @@ const MAGIC: &[u8] = b"nbs-screen\n";
 /// How much of the log before it a kept screen is known by.
 const KNOWN_BY: u64 = 4096;
 
-/// How much of the end of the output has a prompt and what the shell reports before it.
+/// The longest end of the output that has a prompt and the shell's marks before it.
 const LONG_ENOUGH: u64 = 4096;
 
 /// The beginning of a prompt's mark.
@@ -75,22 +75,21 @@ impl ScreenCache {
         self.offset
     }
 
-    /// Takes what has come since, up to `length`, which must have been asked for
-    /// before the sizes are read here.
+    /// Adds the output up to `length`, which must have been read before the sizes are read here.
     pub(crate) fn follow(&mut self, session: &SessionDir, log: &OutputLog, length: u64) -> Result<()> {
         self.advance(session, log, length)?;
         self.keep_if_worth(session, log);
         Ok(())
     }
 
-    /// Writes it down for who looks next, if that is less work than to come as far.
+    /// Stores it for later calls, if that is less work than to rebuild it.
     pub(crate) fn keep_if_worth(&mut self, session: &SessionDir, log: &OutputLog) {
         if self.offset - self.kept >= WORTH_KEEPING && self.keep(session, log).is_ok() {
             self.kept = self.offset;
         }
     }
 
-    /// The same as [`ScreenCache::follow`], for who holds on to it: it is not written down.
+    /// The same as [`ScreenCache::follow`], for a caller that keeps it: it is not stored.
     pub(crate) fn advance(&mut self, session: &SessionDir, log: &OutputLog, length: u64) -> Result<()> {
         let sizes = session.sizes()?;
         let mut begins_anew = false;

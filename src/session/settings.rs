@@ -37,9 +37,9 @@ pub(crate) struct Settings {
     /// How many bytes its log may take on disk. Never zero.
     pub(crate) max_log: Option<u64>,
     pub(crate) jail: JailOptions,
-    /// It is noted when what was printed.
+    /// The times of the output are recorded.
     pub(crate) record: bool,
-    /// Programs that wait for a person who pages are left as they are.
+    /// Pagers keep waiting for a person.
     pub(crate) pager: bool,
     /// The directory in which it was started: absolute. `None` if it is unknown.
     pub(crate) start_folder: Option<Vec<u8>>,
@@ -64,7 +64,7 @@ impl Settings {
         }
     }
 
-    /// Puts all of them into an object, `null` for what is not set.
+    /// Adds all settings to an object, `null` for those that are not set.
     pub(crate) fn describe(&self, object: Object) -> Object {
         object
             .bytes_or_null("title", self.title.as_deref())

@@ -39,7 +39,7 @@ pub(super) const ENSURE_LOCK: &str = "lock.ensure";
 /// The known machines and their commands; locked while it is changed.
 pub(crate) const MACHINES: &str = "machines";
 pub(crate) const MACHINES_LOCK: &str = "machines.lock";
-/// Folders: of the bridges to other machines, and of what serves bridges that come from there.
+/// Directories: of the bridges to other machines, and of the processes that serve bridges from there.
 pub(crate) const BRIDGES: &str = "bridges";
 pub(crate) const FAR: &str = "far";
 /// The socket of the helper that serves this state directory.
@@ -58,8 +58,8 @@ pub(crate) const PAGE_TOKEN: &str = "page.token";
 pub(crate) const PAGE_PORT: &str = "page.port";
 /// In HOME, where NBS_TS_HOME says nothing else.
 pub(super) const USUAL: &str = ".nbs-ts";
-/// How long to wait for who ensures that there is a session. With a helper that does not
-/// answer it starts one within seconds, and many may do so one after another.
+/// How long to wait for another `ensure`. With a helper that does not answer it starts a session within
+/// seconds, and many may do so one after another.
 const ENSURING: Duration = Duration::from_secs(20);
 
 const NEW: &str = ".new.";
@@ -267,7 +267,7 @@ impl StateDir {
         told
     }
 
-    /// The notifications of those that have ended.
+    /// The notifications of ended sessions.
     pub(crate) fn events(&self) -> Result<Events> {
         Events::open(&self.path).trying(format_args!("open the events in '{}'", self.path.display()))
     }
@@ -289,14 +289,13 @@ impl StateDir {
         Failure::all(failures)
     }
 
-    /// The same of one.
+    /// The same for one session.
     pub(super) fn record_end_of(&self, handle: Handle) -> Result<()> {
         let session = self.open_session(handle)?;
         if session.ends()? { self.record_end(&session, Removal::None) } else { Ok(()) }
     }
 
-    /// The exit record of a session that has ended, also of one that was removed
-    /// under our eyes.
+    /// The exit record of a session that has ended, also if it was removed meanwhile.
     pub(crate) fn notice(&self, session: &SessionDir) -> Option<Notice> {
         session.notice().or_else(|| self.events().ok()?.notice(session.handle()))
     }
@@ -406,9 +405,8 @@ impl StateDir {
         }
     }
 
-    /// Removes those dead sessions that are not retained, and whatever was left
-    /// half made or half removed.
-    /// Each is described before it goes.
+    /// Removes the dead sessions that are not retained, and incompletely made or removed sessions. Each is
+    /// described before it goes.
     pub(crate) fn collect(
         &self,
         retention: &Retention,
@@ -515,7 +513,7 @@ fn ago(moment: SystemTime) -> Duration {
 
 /// The rules for dead sessions that are not collected.
 pub(crate) struct Retention {
-    /// Those that have been dead for less than this; `None`: age does not count.
+    /// The least age of a session to collect; `None`: age does not count.
     pub(crate) oldest: Option<Duration>,
     /// The most of those to keep, the latest first.
     pub(crate) most: Option<usize>,
@@ -546,7 +544,7 @@ pub(crate) struct PendingSession {
     /// Its `meta`, which is locked.
     pub(crate) lock: File,
     sessions: Folder,
-    // Until it is complete: where no descriptor is left, it can be removed by these.
+    // Until it is complete: if no descriptor is left, these serve to remove it.
     spares: Vec<Folder>,
 }
 
@@ -565,8 +563,8 @@ impl Spares {
 }
 
 impl PendingSession {
-    /// Takes up, in the relay, what `create` has begun: `lock` is what the
-    /// relay was handed. `None` if that is not the lock of this session.
+    /// Continues, in the relay, a session that `create` has begun: `lock` is the lock that the relay was
+    /// passed. `None` if that is not the lock of this session.
     pub(crate) fn take_over(
         sessions: &Path,
         handle: Handle,

@@ -33,14 +33,14 @@ const LONGEST_DRAWN: Duration = Duration::from_secs(3);
 /// How long the text must be gone from its place: a program that redraws its screen may just have cleared it.
 pub(super) const GONE: Duration = Duration::from_millis(80);
 
-/// After so long Enter is pressed once more, and then after twice as long each time, at most this.
+/// The pause before Enter is pressed again; it doubles each time, up to the second constant.
 pub(super) const AGAIN: Duration = Duration::from_millis(400);
 const LATEST_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long a program without rules must have had the keyboard before it counts as ready for input.
 const SETTLED: Duration = Duration::from_secs(3);
 
-/// By so many characters a text is known on the screen.
+/// The number of characters by which a text is recognised on the screen.
 const TAIL: usize = 24;
 
 /// The placeholder of a paste that is not shown.
@@ -142,7 +142,7 @@ fn wait_until_ready(scene: &mut Scene, deadline: Deadline, timeout: Duration) ->
     }
 }
 
-/// The same of a program of which nothing is known.
+/// The same for a program without rules.
 fn is_ready_unknown(scene: &mut Scene, settled: Deadline) -> Result<bool> {
     if scene.now.doing == TerminalState::Prompt {
         return Ok(true);
@@ -157,8 +157,8 @@ fn is_ready_unknown(scene: &mut Scene, settled: Deadline) -> Result<bool> {
     Ok(!scene.now.lines && (scene.modes()?.bracketed_paste || settled.has_passed()))
 }
 
-/// Waits until the program has read what was typed, and shows it, if it does, and Enter would count
-/// as a key of its own.
+/// Waits until the program has read the typed text, and shows it, if it does, and Enter would count as a key
+/// of its own.
 fn wait_until_drawn(scene: &mut Scene, tail: &str, before: usize, deadline: Deadline) -> Result<()> {
     let (apart, longest) = (Deadline::after(APART), Deadline::after(LONGEST_DRAWN));
     let mut offset = scene.now.offset;
@@ -258,7 +258,7 @@ fn has_some(row: &str) -> bool {
     !bare(row).is_empty()
 }
 
-/// Rows without borders and blanks: a program wraps a text where it likes.
+/// Rows without borders and blanks: a program may wrap a text anywhere.
 fn compact(rows: &[String]) -> String {
     rows.iter().flat_map(|row| bare(row).chars()).filter(|letter| !letter.is_whitespace()).collect()
 }

@@ -13,8 +13,8 @@ use crate::{
     terminal::screen::Screen,
 };
 
-/// How long ago a line must have been entered for a turn to have ended where a program takes a task: it
-/// takes up what was typed a moment after.
+/// How long ago a line must have been entered for a turn to have ended at a program that takes a task: it
+/// begins with the input a moment after.
 const TAKEN_UP: Duration = Duration::from_millis(800);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,14 +52,14 @@ impl Verdict {
         Rules::of(session, front.path.as_deref()?)
     }
 
-    /// The same, where that was seen.
+    /// The same, if that was seen.
     pub(super) fn seen(self, front: &Front, seen: Option<Seen>) -> (Verdict, Option<Question>) {
         let Some(seen) = seen else { return (self, None) };
         if self.because.is_some_and(Because::is_stated) {
             let asks = self.activity == Some(Activity::Waiting);
             return (self, seen.question.filter(|_| asks));
         }
-        // How long it takes until what was entered last would have been taken up.
+        // The time until the program would have begun with the last input.
         let lacks = front.typed.filter(|_| front.entered).map(|typed| TAKEN_UP.saturating_sub(typed));
         let (activity, turn, again) = match (seen.shows, lacks) {
             (Shows::Asks(_), _) => (Activity::Waiting, None, None),

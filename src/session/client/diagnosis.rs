@@ -42,7 +42,7 @@ impl Diagnosis {
         let end = log.length().ok()?;
         let typing = client.and_then(|mut client| client.typing(0).ok().flatten());
         let typing = typing.or_else(|| InputHistory::last_of(session)).filter(|typing| typing.total > 0);
-        // The echo of what was typed before is before it, too.
+        // The echo of earlier input is before it, too.
         let typing = typing.filter(|typing| typing.anchor >= since);
         let anchor = typing.as_ref().map_or(since, |typing| typing.anchor);
         let from = anchor.max(end.saturating_sub(OutputLog::TAIL));
@@ -74,13 +74,12 @@ impl Diagnosis {
         Diagnosis::gather(session, Duration::ZERO)
     }
 
-    /// Gathers what can be had; what cannot is left out.
+    /// Gathers the available facts; others are left out.
     pub(crate) fn gather(session: &SessionDir, waited: Duration) -> Diagnosis {
         Diagnosis::from_place(session, 0, waited)
     }
 
-    /// The same, where it is known from where in the log on there is output; its message does not
-    /// name the program.
+    /// The same, if the offset of the output's start is known; its message does not name the program.
     pub(crate) fn of_output(session: &SessionDir, start: u64, waited: Duration) -> Diagnosis {
         Diagnosis { names_program: false, ..Diagnosis::from_place(session, start, waited) }
     }

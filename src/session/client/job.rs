@@ -15,7 +15,7 @@ pub(crate) enum Handed {
     /// Nothing has been typed.
     #[default]
     Queued,
-    /// A part of what is to be typed.
+    /// A part of the text to type.
     InPart,
     /// All of it. The shell will report that it takes the command, and so the number of its completion.
     Whole,
@@ -66,7 +66,7 @@ pub(crate) struct LeftJob {
 pub(crate) struct JobFlags {
     /// The shell can be asked how it has ended.
     pub(crate) can_look: bool,
-    /// It goes back to its prompt itself where it wants more of the command.
+    /// It goes back to its prompt itself if it wants more of the command.
     pub(crate) leaves_unfinished: bool,
     /// The output comes from another terminal.
     pub(crate) is_remote: bool,

@@ -31,17 +31,16 @@ pub(crate) const LONGEST_LINE: usize = 256;
 pub(crate) enum RelayRequest {
     /// Report as soon as the session has changed since its `seen`-th change.
     Follow { seen: u64, as_who: Follower },
-    /// The session says of itself what comes after this line: a state, and after a space a
-    /// text.
+    /// The session's report follows this line: a state, and after a space a text.
     Report { length: u64 },
     /// Type the bytes that come after this line.
     Type { length: u64 },
     /// Send a snapshot with these parts: now, or, with `seen`, as soon as the session's state has changed
     /// since its `seen`-th change; `waits`: for a call that waits on the session.
     Snapshot { parts: Parts, seen: Option<u64>, waits: bool },
-    /// Let me have the session to myself, among those who ask this; until I go.
+    /// Give me exclusive access to the session, among clients that ask for it, as long as I am connected.
     Turn,
-    /// Remember what the text of a call was typed at, for those that are queued behind it.
+    /// Remember the prompt at which a call's text was typed, for calls queued behind it.
     Asked(Asked),
     /// One more shell is about to report, with this secret.
     Level { secret: String, dialect: Dialect },
@@ -62,15 +61,15 @@ pub(crate) enum RelayRequest {
     Told,
     /// Let me go on with the command that was left.
     Attach,
-    /// The secret that I send next is asked for, where the log is so long: at the other end
-    /// of a connection, whose echo cannot be seen here.
+    /// The secret that I send next was asked for when the log had this length: at the other end of a
+    /// connection, whose echo cannot be seen here.
     Seen { offset: u64 },
     /// Send the foreground process group the signal that a key would, ahead of all pending input.
     Signal { key: SignalKey },
     /// How does the terminal take keys at the moment?
     Modes,
-    /// If this character is a signal at the moment, do at once what the terminal
-    /// would do if all typed before it had been read.
+    /// If this character is a signal at the moment, do at once what the terminal would do if all earlier
+    /// input had been read.
     Press { byte: u8 },
     /// Type the bytes that come after this line, if a hidden line is asked for
     /// when all of them have come, and nothing else is to be typed; else forget
@@ -80,7 +79,7 @@ pub(crate) enum RelayRequest {
     Folder,
     /// The ranges, from this offset of the log on, in which newlines were printed untranslated.
     Untranslated { since: u64 },
-    /// Make it so large.
+    /// Resize the terminal to this.
     Resize { cols: u16, rows: u16 },
     /// A window of this size shows the session, as long as I am connected.
     View { cols: u16, rows: u16 },
@@ -228,7 +227,7 @@ fn is_secret(word: &str) -> bool {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Response {
-    /// The session has now changed so many times. `size`: for who has asked.
+    /// The number of changes of the session. `size`: for clients that follow it.
     Changed {
         seen: u64,
         size: Option<SizeSince>,
@@ -257,7 +256,7 @@ pub(crate) enum Response {
         code: Option<i32>,
     },
     Modes(KeyModes),
-    /// An interrupt has discarded what was left; so many bytes had been typed.
+    /// An interrupt has discarded the rest; this many bytes had been typed.
     Cut {
         count: u64,
     },

@@ -36,7 +36,7 @@ pub(crate) fn wake(
         if deadline.has_passed() || !session.ends_with_lost_interrupt(offset)? {
             return Ok(news.is_some());
         }
-        // Those that it does not lose look the same for a moment, in which it reads nothing.
+        // Interrupts that it does not lose look the same for a moment, in which it reads nothing.
         let now = turn.snapshot(Parts::TERMINAL)?.ok_or_else(|| session.ended())?;
         if again.has_passed() {
             if now.offset == offset && now.doing != TerminalState::Running {
@@ -103,7 +103,7 @@ pub(crate) fn incomplete(session: &SessionDir, typed: Typed, length: usize, time
         .timed_out(format!("cannot {what}: {why}{} of {length} bytes were typed {diagnosis}", typed.count))
 }
 
-/// Why nothing is typed, where a text that is no secret would be taken for one.
+/// The error if a text that is not a secret would be read as one.
 pub(crate) fn is_secret(session: &SessionDir) -> Failure {
     let handle = session.handle();
     Failure::failed(format!(
@@ -189,7 +189,7 @@ pub(crate) fn bracketed(text: Vec<u8>) -> Vec<u8> {
     let mut pasted = PASTE.to_vec();
     for byte in text {
         pasted.push(byte);
-        // Taking one out may make another of what is around it.
+        // Removing one may make another from the text around it.
         if pasted.len() >= PASTE.len() + PASTE_END.len() && pasted.ends_with(PASTE_END) {
             pasted.truncate(pasted.len() - PASTE_END.len());
         }

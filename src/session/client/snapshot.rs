@@ -24,7 +24,7 @@ pub(crate) struct Parts(u8);
 impl Parts {
     pub(crate) const NONE: Parts = Parts(0);
     pub(crate) const TERMINAL: Parts = Parts(1);
-    /// And what the terminal is doing.
+    /// And the terminal's state.
     pub(crate) const INPUT: Parts = Parts(2 | 1);
     pub(crate) const PROGRAM: Parts = Parts(4);
     pub(crate) const SHELL: Parts = Parts(8);
@@ -87,13 +87,13 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Has it waited for so long?
+    /// Has it waited this long?
     pub(crate) fn is_waiting(&self, held: Duration) -> bool {
         self.reads.is_some() && self.held >= held.max(self.least)
     }
 
-    /// How long it must have waited for those who look at many sessions: a program that has the
-    /// keyboard may draw something yet.
+    /// How long it must have waited for views of many sessions: a program that has the keyboard may still
+    /// draw something.
     pub(crate) fn needed(&self) -> Duration {
         match self.reads {
             Some(Reads::Raw | Reads::Far) => HELD_LONG,
@@ -187,7 +187,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// The same so much later.
+    /// The same after this time.
     pub(crate) fn after(&self, time: Duration) -> Front {
         let typed = self.typed.map(|typed| typed + time);
         Front { typed, ..self.clone() }

@@ -192,8 +192,8 @@ impl RelayClient {
         self.standing.as_ref()
     }
 
-    /// Asks what the session does; what comes of it is for [`RelayClient::hear_standing`].
-    /// `false` if the session has ended.
+    /// Requests the session's state; [`RelayClient::hear_standing`] receives it. `false` if the session has
+    /// ended.
     pub(crate) fn ask_standing(&mut self) -> Result<bool> {
         self.send(&RelayRequest::Snapshot { parts: Parts::ACTIVITY, seen: None, waits: false })
     }

@@ -12,20 +12,19 @@ use crate::{
     sys::{deadline::Deadline, files, lock},
 };
 
-/// How long to wait for who reads with the same cursor: it may print much, into a
-/// terminal that is slow.
+/// How long to wait for another reader with the same cursor: it may print much, into a terminal that is slow.
 const READING: Duration = Duration::from_secs(10);
 
 /// The decimal digits of the largest `u64`.
 const LONGEST_PLACE: usize = 20;
 
 impl SessionDir {
-    /// The completions, for who looks more than once.
+    /// The completions, for repeated looks.
     pub(crate) fn completions(&self) -> Completions<'_> {
         Completions { session: self, file: None }
     }
 
-    /// The cursor of those who read output, each by a name of its own.
+    /// The cursor of a reader of output, by the reader's name.
     pub(crate) fn read_cursor(&self, name: Option<&Name>) -> Result<Cursor<'_>> {
         let file = match name {
             Some(name) => format!("{READ_CURSOR}.{}", name.as_str()),
@@ -34,15 +33,15 @@ impl SessionDir {
         self.cursor(file, |_| Ok(0), |_| Deadline::after(READING))
     }
 
-    /// The same for those who wait for completions: for as long as the call may take.
+    /// The same for a call that waits for completions: it waits as long as the call may take.
     pub(crate) fn completion_cursor(&self) -> Result<Cursor<'_>> {
         self.cursor(COMPLETION_CURSOR.to_owned(), SessionDir::first_completion, |session| {
             session.patience.last()
         })
     }
 
-    /// The number of the first completion that anybody waits for. Number 0 of a shell
-    /// is its first prompt, which completes no command; of anything else it is the end.
+    /// The number of the first completion for waiting calls. Number 0 of a shell is its first prompt, which
+    /// completes no command; of anything else it is the end.
     pub(crate) fn first_completion(&self) -> Result<u64> {
         Ok(u64::from(self.is_interactive()?))
     }
@@ -85,7 +84,7 @@ impl Completions<'_> {
     }
 }
 
-/// The cursor of some reader, which each who reads by it takes for a while.
+/// The cursor of a reader, which its calls lock one after another.
 pub(crate) struct Cursor<'a> {
     lock: File,
     session: &'a SessionDir,
@@ -97,7 +96,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Keeps all others from it. Waits for who has it, for a while.
+    /// Locks it. Waits a while for the present holder.
     pub(crate) fn take(&self) -> Result<ReadCursor<'_>> {
         let (name, deadline) = (lock_of(&self.file), (self.patience)(self.session));
         let taken = lock::wait(&self.lock, &name, lock::LockKind::Alone, deadline);
@@ -122,7 +121,7 @@ impl ReadCursor<'_> {
         let Cursor { session, file, first, .. } = self.0;
         let digits = match session.folder.read(file, LONGEST_WORD) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return first(session),
-            // A power cut has emptied it: what may have been read comes again.
+            // A power cut has emptied it: output that may have been read comes again.
             Ok(digits) if digits.is_empty() => return first(session),
             other => session.trying(other, "read the cursor")?,
         };
@@ -130,8 +129,8 @@ impl ReadCursor<'_> {
         session.trying(number(digits.trim_ascii_end()).ok_or_else(bad), "read the cursor")
     }
 
-    /// Takes the room on the disk that moving the cursor needs: to be called before what it moves
-    /// past is printed, which would come again if it could not be moved.
+    /// Reserves the disk space for moving the cursor: to be called before the output is printed, which would
+    /// come again if the cursor could not be moved.
     pub(crate) fn reserve(&self) -> Result<()> {
         let Cursor { session, file, .. } = self.0;
         session.trying(session.folder.reserve_over(file, LONGEST_PLACE), "move the cursor")

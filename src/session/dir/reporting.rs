@@ -46,8 +46,8 @@ impl SessionDir {
         }
         let folder = sessions.join(self.handle.as_str());
         let shell = ShellCommand::parse(&self.command()?).ok_or_else(|| self.ended())?;
-        // readline clears the row of its prompt, and the shell does not know what stands there, too. To
-        // run the command is worth more than that.
+        // readline clears the row of its prompt, and the shell does not know the other text in it. To run the
+        // command is worth more than that text.
         let beside = match shell.dialect {
             Dialect::Bash if !lines => {
                 screen_cache::beside_prompt(self, log, place.offset).unwrap_or_default()
@@ -72,9 +72,8 @@ impl SessionDir {
         self.trying(prepared(), "record a command")
     }
 
-    /// Does a prompt of its shell end at this place of the log? Also one that the
-    /// shell has drawn without reporting it, whose mark is an older one's (and
-    /// in capital letters under `stty olcuc`).
+    /// Does a prompt of its shell end at this offset of the log? A prompt that the shell has drawn without
+    /// reporting it, with the mark of an older one (and in capital letters under `stty olcuc`), counts, too.
     pub(crate) fn ends_with_prompt(&self, offset: u64) -> Result<bool> {
         let what = "read the end of the output";
         let tail = self.trying(self.log()?.bytes(offset.saturating_sub(LONGEST_WORD), offset), what)?;
@@ -88,9 +87,8 @@ impl SessionDir {
         Ok(closed && self.secrets()?.iter().any(is_of))
     }
 
-    /// Has readline been interrupted before this place of the log, and begun to read
-    /// again without drawing a prompt? bash deals with such an interrupt at the next
-    /// key, which it loses.
+    /// Has readline been interrupted before this offset of the log, and begun to read again without drawing a
+    /// prompt? bash processes this interrupt at the next key, which it loses.
     pub(crate) fn ends_with_lost_interrupt(&self, offset: u64) -> Result<bool> {
         const LOST: &[u8] = b"^C\x1b[?2004l\r\x1b[?2004h";
         let what = "read the end of the output";
@@ -136,8 +134,8 @@ impl SessionDir {
         arguments.len() == expected.len() && arguments.iter().zip(expected).all(is_expected)
     }
 
-    /// For the marks of the shell of this level from `offset` on, where its prompt stands
-    /// and its last completion was `last`.
+    /// A parser for the marks of the shell of this level from `offset` on, if it is at its prompt there and
+    /// its last completion was `last`.
     pub(crate) fn marks(&self, offset: u64, level: usize, last: Option<u64>) -> Result<MarkParser> {
         Ok(MarkParser::resumed(self.secrets()?, offset, level, last))
     }

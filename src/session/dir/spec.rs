@@ -39,7 +39,7 @@ pub(crate) struct ReportingShell {
 }
 
 impl ReportingShell {
-    /// One whose line is not whole has not reported yet.
+    /// A shell with an incomplete line has not reported yet.
     fn parse(number: usize, line: &str) -> Option<ReportingShell> {
         match (number, line.split_once(' ')) {
             (0, _) => Some(ReportingShell { secret: line.to_owned(), dialect: None }),
@@ -135,7 +135,7 @@ impl SessionSpec {
         session.join(PRIVATE)
     }
 
-    /// Writes what is known once the child is there.
+    /// Writes the data that is known once the child exists.
     pub(crate) fn write_running(
         pending: &PendingSession,
         child: u32,

@@ -64,8 +64,8 @@ impl Dialect {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ShellStart {
     pub(crate) words: Vec<OsString>,
-    /// A variable that names our file, what it is to be, and the name that keeps what it
-    /// was; our file puts that back.
+    /// A variable that names our file, its new value, and the name that keeps its old value; our file
+    /// restores that.
     pub(crate) variable: Option<(&'static str, OsString, &'static str)>,
     /// How many of the words are the shell's own arguments.
     pub(crate) arguments: usize,
@@ -215,9 +215,9 @@ impl ShellCommand {
         match self.dialect {
             Dialect::Bash => match self.bash_startup() {
                 BashStartup::Login | BashStartup::Posix | BashStartup::None => {
-                    // A login shell reads no rcfile, and where one is read, some bashes read
-                    // another for all users before. In POSIX mode they read $ENV alone, and
-                    // the file leaves that mode again.
+                    // A login shell reads no rcfile, and if a shell reads one, some bashes read another for
+                    // all users before. In POSIX mode they read $ENV alone, and the file leaves that mode
+                    // again.
                     if !self.has("--posix") {
                         options.push("--posix".into());
                     }

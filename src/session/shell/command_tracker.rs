@@ -197,7 +197,7 @@ impl CommandTracker {
         self.pass_sequences(log)?;
         if lost > 0 {
             self.gap = true;
-            // So much has not been printed by the echo of our line.
+            // The echo of our line is shorter than this.
             if matches!(self.stage, Stage::Typed | Stage::Taken { .. }) {
                 self.unseen = lost;
                 let start = log.start().trying("read the output")?;
@@ -345,8 +345,8 @@ impl CommandTracker {
     }
 }
 
-/// How much of what a line editor has drawn, or the kernel has echoed, is a command of
-/// so many lines, to the end that was typed.
+/// The length, in the text that a line editor has drawn or the kernel has echoed, of a command of so many
+/// lines, to the typed end.
 fn after_lines(shown: &[u8], lines: usize) -> usize {
     let Some(newline) = memchr_iter(b'\n', shown).nth(lines - 1) else { return shown.len() };
     let rest = &shown[newline + 1..];
@@ -358,7 +358,7 @@ fn after_lines(shown: &[u8], lines: usize) -> usize {
 const PASTE_ON: &[u8] = b"\x1b[?2004h";
 const PASTE_OFF: &[u8] = b"\x1b[?2004l";
 
-/// How much of the end of what was printed by now may be the prompt of a line editor.
+/// How much of the end of the present output may be the prompt of a line editor.
 pub(crate) fn unreported_prompt(bytes: &[u8]) -> usize {
     let held = (1..PASTE_ON.len()).rev().find(|length| bytes.ends_with(&PASTE_ON[..*length])).unwrap_or(0);
     match memmem::rfind(bytes, PASTE_ON) {

@@ -58,7 +58,7 @@ pub(crate) struct EchoFilter {
     editing: bool,
     /// How many ends of lines have been typed there, and are still to be echoed.
     enters: usize,
-    /// Keys have been typed there that make it draw who knows what.
+    /// Keys have been typed there whose drawing cannot be predicted.
     fancy: bool,
     /// The output belongs to text that nbs, not the user, types to the shell.
     hidden: bool,
@@ -132,8 +132,7 @@ impl EchoFilter {
         self.let_out(out);
     }
 
-    /// The next so many bytes of the log are gone, the ends of a line or of a
-    /// sequence perhaps among them.
+    /// The next `count` bytes of the log are gone, possibly with the ends of a line or of a sequence.
     pub(crate) fn skip(&mut self, count: u64, out: &mut Vec<u8>) {
         if count == 0 {
             return;
@@ -388,7 +387,7 @@ impl EchoFilter {
         Some(prefix)
     }
 
-    /// Lets out what of the present line is no beginning of an echo.
+    /// Passes on the part of the present line that is not the beginning of an echo.
     fn let_out(&mut self, out: &mut Vec<u8>) {
         if self.editing {
             self.done = self.line.len();
@@ -453,10 +452,10 @@ fn cooked(line: &[u8]) -> Vec<u8> {
     cooked
 }
 
-/// The line, where an editor that goes on in the next row has drawn something twice. readline
-/// does so where a text ends at the right margin: it goes on to the next row, and then back up to
-/// draw the last character again; where it takes a character for a byte, all of that row again,
-/// and at each margin the character behind it. Without escape sequences both look like text.
+/// The line, if an editor has drawn something twice at the end of a row. readline does so if a text ends at
+/// the right margin: it goes on to the next row, and then back up to draw the last character again; if it
+/// treats a byte as a character, all of that row again, and at each margin the character behind it. Without
+/// escape sequences both look like text.
 fn without_redrawn(line: &[u8]) -> Option<Vec<u8>> {
     let mut rows = line.split(|byte| *byte == b'\r').filter(|row| !row.is_empty());
     let mut once = rows.next()?.to_vec();

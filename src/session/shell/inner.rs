@@ -89,7 +89,7 @@ fn is_new_bash(version: &str) -> bool {
     (numbers.next(), numbers.next()) >= (Some(4), Some(4))
 }
 
-/// The lines that make a shell report. `drawn` is what the first line has been drawn as.
+/// The lines that make a shell report. `drawn` is the drawn form of the first line.
 pub(crate) fn script(dialect: Dialect, secret: &str, nonce: &str, drawn: &Drawn) -> Vec<u8> {
     let mut script = startup::inner(dialect, secret);
     let clear = drawn.clearing_rows();
@@ -135,7 +135,7 @@ fn as_typed(command: &[u8]) -> String {
     lines.join("\n")
 }
 
-/// Lines of plain text that `%b` makes these bytes of, and the one that ends them.
+/// Lines of plain text from which `%b` makes these bytes, and the line that ends them.
 fn lines(bytes: &[u8]) -> Vec<u8> {
     let mut lines = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 16);
     let mut length = 0;
@@ -180,10 +180,10 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    /// `before` is the beginning of the row in which it was typed, and `echo` what has been
-    /// printed since, by the shell's own editor or the terminal.
+    /// `before` is the beginning of the row in which it was typed, and `echo` the output since then, by the
+    /// shell's own editor or the terminal.
     pub(crate) fn of(size: Size, before: &[u8], echo: &[u8]) -> Drawn {
-        /// No line of ours has so many rows.
+        /// All our lines have fewer rows.
         const ROWS: u16 = 200;
         let mut screen = Screen::new(size.cols, ROWS);
         screen.feed(before);

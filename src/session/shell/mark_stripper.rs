@@ -70,8 +70,8 @@ impl MarkStripper {
         }
     }
 
-    /// How many of these bytes are the end of a mark whose beginning is gone: those of a
-    /// log that is bounded may be its middle.
+    /// How many of these bytes are the end of a mark whose beginning is gone: a bounded log may begin within
+    /// one.
     pub(crate) fn rest_of_mark(&self, bytes: &[u8]) -> usize {
         let Some(length) = memchr(BEL, &bytes[..bytes.len().min(self.longest)]) else { return 0 };
         let digits = bytes[..length].iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
@@ -82,7 +82,7 @@ impl MarkStripper {
         if is_rest { length + 1 } else { 0 }
     }
 
-    /// Appends to `out` what of the bytes so far is no mark, and was not appended before.
+    /// Appends to `out` the bytes that are certain not to be in a mark, and were not appended before.
     pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
@@ -214,7 +214,7 @@ impl MarkStripper {
         )
     }
 
-    /// It is no whole mark; but where some of the secret is in it, it was to be one.
+    /// It is not a whole mark; but if some of the secret is in it, it is an incomplete one.
     fn give_held(&mut self, out: &mut Vec<u8>) {
         self.held.drain(..self.length_of_ours());
         self.give_folder(out);
@@ -222,7 +222,7 @@ impl MarkStripper {
         self.give(&held, out);
     }
 
-    /// How much of it is a mark, or was to be one: 0 where nothing of the secret is in it.
+    /// The length of the mark, or incomplete mark, in it: 0 if nothing of the secret is in it.
     fn length_of_ours(&self) -> usize {
         self.tags.iter().map(|tag| self.length_of_mark(tag)).max().unwrap_or(0)
     }
@@ -341,7 +341,7 @@ mod tests {
             assert!(!shown.contains("nbs=0"), "{shown:?}");
             let ended = String::from_utf8(without(&[format!("$ {start}").as_bytes()])).unwrap();
             assert!(ended.len() < "$ \x1b]133;".len(), "{ended:?}");
-            // The same of its end, where something was cut off before it.
+            // The same for the end of a mark, after text that was cut off.
             let unmarked = MarkStripper::new(Some(SECRET));
             let behind = format!("{rest}text");
             let left = &behind[unmarked.rest_of_mark(behind.as_bytes())..];

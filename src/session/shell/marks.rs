@@ -40,7 +40,7 @@ pub(crate) enum Mark {
     Unfinished { seq: u64 },
     /// The text before this mark, in its line, is the hook that reports the command's end, shown by `set -v`.
     Shown { seq: u64 },
-    /// The output of command `seq` ends; what the shell itself prints follows.
+    /// The output of command `seq` ends; the following text is the shell's own.
     OutputEnd { seq: u64 },
     /// Command `seq` has ended. Number 0 is the shell's own start.
     Done { seq: u64, code: i32 },
@@ -50,7 +50,7 @@ pub(crate) enum Mark {
     Reads { seq: u64 },
     /// It executes that text, the command that ends as `seq` begins; its output follows.
     Begun { seq: u64 },
-    /// For who looks at the marks of one shell: a command of a shell around it has ended.
+    /// For readers of one shell's marks: a command of an outer shell has ended.
     Outer { code: i32 },
     /// Ours, but not the first of its kind and number, or not in its order.
     Stale,
@@ -72,9 +72,8 @@ pub(crate) struct MarkParser {
     longest: usize,
     /// The offset in the log of the next byte.
     offset: u64,
-    // Invariant: empty, or the beginning of what may still become a mark, from
-    // its ESC at `start`; shorter than `longest`, and with no other ESC in it.
-    // So what turns out to be no mark needs no second look.
+    // Invariant: empty, or the beginning of a possible mark, from its ESC at `start`; shorter than `longest`,
+    // and with no other ESC in it. So bytes that turn out not to be a mark need no second look.
     held: Vec<u8>,
     start: u64,
 }
@@ -161,7 +160,7 @@ impl MarkParser {
         self.levels.pop();
     }
 
-    /// Up to where it is known what is a mark and what is not.
+    /// The offset up to which all marks are known.
     pub(crate) fn settled(&self) -> u64 {
         if self.held.is_empty() { self.offset } else { self.start }
     }
@@ -195,7 +194,7 @@ impl MarkParser {
         self.offset += bytes.len() as u64;
     }
 
-    /// The next so many bytes of the log are gone, with what marks were in them.
+    /// The next `count` bytes of the log are gone, with the marks in them.
     pub(crate) fn skip(&mut self, count: u64) {
         if count > 0 {
             self.held.clear();
@@ -203,7 +202,7 @@ impl MarkParser {
         }
     }
 
-    /// The mark that is held, and whose it is.
+    /// The mark that is held, and its level.
     fn accepted(&mut self) -> Option<(usize, Mark)> {
         let held = &self.held;
         let of = |(number, level): (usize, &mut TaggedShell)| {
@@ -291,7 +290,7 @@ pub(super) fn longest(tag: &[u8]) -> usize {
     OPENING.len() + "D;-2147483648".len() + tag.len() + 20 + 1
 }
 
-/// The mark whose bytes, but for the BEL at their end, are these.
+/// The mark with these bytes, which lack the BEL at their end.
 fn parsed(bytes: &[u8], tag: &[u8]) -> Option<Mark> {
     let body = bytes.strip_prefix(OPENING)?;
     let (&kind, rest) = body.split_first()?;
@@ -582,8 +581,8 @@ mod tests {
         }
     }
 
-    /// Output with marks and much that resembles them, and what is in it by
-    /// the rules in their plainest form: a list of what has counted.
+    /// Output with marks and much that resembles them, and the marks in it by the rules in their plainest
+    /// form: a list of those that have counted.
     fn made_up(random: &mut fastrand::Rng) -> (Vec<u8>, Vec<FoundMark>) {
         let mut text = Vec::new();
         let mut found = Vec::new();

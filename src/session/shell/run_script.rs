@@ -67,7 +67,7 @@ pub(crate) struct CommandDelivery {
     pub(crate) is_taken: bool,
     /// The shell can be asked how the command has ended.
     pub(crate) can_look: bool,
-    /// The shell itself goes back to its prompt where it wants more of the command.
+    /// The shell itself goes back to its prompt if it wants more of the command.
     pub(crate) leaves_unfinished: bool,
     /// Before it types the keys that end the line, `run` waits until they are drawn.
     pub(crate) enter: bool,
@@ -111,8 +111,8 @@ impl CommandDelivery {
             (Dialect::Fish, false) => by_key(LOOK, None, false),
             _ => {
                 let is_plain = |byte: &u8| *byte >= b' ' && *byte != 0x7f;
-                // A line that is longer the kernel does not take; and what would be expanded,
-                // or be completed, is not what was given.
+                // The kernel does not accept a longer line; and we do not type text that the shell would
+                // expand or complete.
                 let typed = line.len() <= LONGEST_TYPED
                     && line.iter().all(is_plain)
                     && !(dialect != Dialect::Posix && line.contains(&b'!'));
@@ -188,7 +188,7 @@ impl CommandDelivery {
 }
 
 impl Task<'_> {
-    /// The loading of its file. The space keeps it out of the history of who wants that.
+    /// The loading of its file. The space keeps it out of the history of users who want that.
     fn loading(&self) -> Vec<u8> {
         [b" . ", posix_quoted(self.text).as_slice()].concat()
     }
@@ -244,7 +244,7 @@ fn posix_quoted(path: &Path) -> Vec<u8> {
     word
 }
 
-/// Without the ends of lines behind it; an escaped one is no end.
+/// Without the ends of lines behind it; an escaped one does not count.
 fn trimmed(command: &[u8]) -> &[u8] {
     let length = command.iter().rposition(|byte| *byte != b'\n').map_or(0, |last| last + 1);
     let is_escaped = command[..length].ends_with(b"\\");

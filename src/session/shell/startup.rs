@@ -47,8 +47,7 @@ use crate::{
     },
 };
 
-// The files beside this one, without what they say to who reads them here. All but bash's are
-// packed.
+// The files beside this one, without their comments. All but bash's are packed.
 const BASH: &str = include_str!(concat!(env!("OUT_DIR"), "/bash.bash"));
 const OTHERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shells.deflated"));
 const LENGTH: usize = include!(concat!(env!("OUT_DIR"), "/shells.length"));
@@ -70,9 +69,8 @@ impl Others {
     }
 }
 
-/// The text of the startup file. `secret` is what the marks are known by: hexadecimal
-/// digits, new for each session; `run` and `text` are the files by which a command is
-/// handed over.
+/// The text of the startup file. `secret` identifies the marks: hexadecimal digits, new for each session;
+/// `run` and `text` are the files by which a command is delivered.
 pub(crate) fn startup(shell: &ShellCommand, secret: &str, run: &Path, text: &Path) -> String {
     debug_assert!(secret.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let file = match shell.dialect {
@@ -143,7 +141,7 @@ pub(super) fn inner(dialect: Dialect, secret: &str) -> String {
     (file + &read).replace("@SECRET@", secret)
 }
 
-/// fish says what it does not like of a text, and has one code for all of it.
+/// fish describes a text's fault in words, and has one exit code for all.
 const FISH_CHECK: &str = "case $(printf '%b' \"$__nbs_text\" | fish --no-config -n 2>&1) in \
                           *'Unexpected end of string'* | *'end of the input'* | *'Missing end'*) \
                           printf '\\033]133;P;nbs=@SECRET@.%s\\a' \"$__nbs_seq\" >&2; __nbs_text='false; or sh -c \"exit 2\"' ;; \
@@ -258,7 +256,7 @@ mod tests {
             assert!(names.iter().all(|name| !text.contains(&format!("@{name}@"))), "{text}");
             let mut parser = Command::new(parser);
             let parser = parser.arg("-n").env("LC_ALL", "C").stdin(Stdio::piped()).stderr(Stdio::piped());
-            // Not every machine has them all; those that the others run on have.
+            // Not every machine has all shells; those of CI have.
             let Ok(mut parser) = parser.spawn() else { continue };
             parser.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
             let ran = parser.wait_with_output().unwrap();

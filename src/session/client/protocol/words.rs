@@ -195,7 +195,7 @@ pub(crate) struct Asked {
 pub(crate) struct ForegroundProgram {
     pub(crate) pid: u32,
     pub(crate) name: String,
-    /// It is the shell that reports, or who passes on to that one what is typed.
+    /// It is the shell that reports, or passes on input to that shell.
     pub(crate) is_shell: bool,
     pub(crate) waits: bool,
     /// It may also wait for data from a socket or another terminal.
