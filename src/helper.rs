@@ -50,16 +50,16 @@ pub(crate) use keeper::keep;
 use log::HelperLog;
 use protocol::{Bad, HEADER, Header, LONGEST_COMMAND};
 
-/// How long a request may take to arrive. A client knows what it wants before
-/// it connects; only a machine in trouble takes seconds over it.
+/// How long a request may take to arrive. A client prepares it before it connects; only a machine in trouble
+/// takes seconds for it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many conversations there may be at a time; who comes then waits in the
-/// socket's queue. Each costs a descriptor, of which many systems give 1,024.
+/// The most conversations at a time; more clients wait in the socket's queue. Each costs a descriptor, of
+/// which many systems give 1,024.
 const MOST: usize = 256;
 
-/// How much of what a refused client still sends is read and thrown away, so
-/// that it sees the end of the connection and not an error (unix(7)).
+/// How much further input of a refused client is read and discarded, so that it sees the end of the
+/// connection and not an error (unix(7)).
 const THROWN_AWAY: usize = 1024 * 1024;
 
 /// The version that this file reports.
@@ -106,7 +106,7 @@ struct Helper {
     last: u64,
     entrance: Entrance,
     ended: Signals,
-    // Those of the base protocol.
+    // The children of the base protocol.
     children: Set<u32>,
     keepers: Map<u32, Handle>,
     reports: PipeReader,
@@ -139,7 +139,7 @@ impl Helper {
         })
     }
 
-    /// Waits once, and does what there is to do; `false` when that was the last time.
+    /// Waits once, and does the work that is due; `false` when that was the last time.
     fn serve_once(&mut self, stop: &Signals) -> io::Result<bool> {
         let stdout = io::stdout();
         let mut poll_set = PollSet::new();
@@ -299,7 +299,7 @@ impl Helper {
         Ok(())
     }
 
-    /// Logs what the keepers report.
+    /// Logs the keepers' reports.
     fn receive_reports(&mut self) {
         let mut buffer = [0; 16 * 1024];
         let Ok(count) = self.reports.read(&mut buffer) else {
@@ -364,7 +364,7 @@ struct Conversation {
 enum ConversationState {
     /// The received part of the request: at most one byte more than it may have.
     Hearing(Vec<u8>),
-    /// Refused; so much of what still comes is thrown away.
+    /// Refused; `left` bytes of further input are discarded.
     Refused { left: usize },
 }
 

@@ -160,7 +160,7 @@ pub(crate) struct Relay {
     answers: QueryReplies,
     // The unread input, if there is any, consists of answers only.
     unread_is_answer: bool,
-    // The process that keeps the session's screen for who looks next, while it runs.
+    // The process that stores the session's screen for later calls, while it runs.
     screen_process: Option<u32>,
     // How long the log will be when the next one is started.
     next_screen: u64,
@@ -183,8 +183,8 @@ pub(crate) struct Relay {
     turns_ended: u64,
     // The last notices of the program, no more than `ProgramSaid::MOST_NOTICES`.
     notices: Vec<SaidNotice>,
-    // When something was typed last, and whether that, or what came before it, ended a line: a turn that
-    // an approval by a single key goes on with has begun by a line.
+    // The time of the last input, and whether it, or the input before it, ended a line: a turn that an
+    // approval by a single key continues has begun by a line.
     typed_last: Option<(Instant, bool)>,
     // The input verdict that the judge received last.
     looked: Input,
@@ -307,7 +307,7 @@ impl Relay {
                     RelayEvent::Screen => self.answers.receive(),
                 }
             }
-            // It may read what has been printed, of which all below is to know.
+            // It may read output that all code below must know of.
             self.judge(false);
             self.note_said();
             self.recorder.retry();
@@ -456,7 +456,7 @@ impl Relay {
         }
     }
 
-    /// These bytes have been typed in these modes: what the session said of itself holds no longer.
+    /// These bytes have been typed in these modes: the session's report does not hold any longer.
     fn note_typed(&mut self, bytes: &[u8], modes: &TerminalModes) {
         let now = Instant::now();
         self.keyboard.note_typed(bytes, modes, now);
@@ -476,8 +476,7 @@ impl Relay {
         }
     }
 
-    /// Once the time for that is over, reads what has been printed by now, which is the
-    /// last.
+    /// Once that time is over, reads the present output, which is the last.
     fn linger(&mut self) -> io::Result<()> {
         if !self.phase.deadline().has_passed() || !self.may_finish() {
             return Ok(());
@@ -504,7 +503,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Appends what was printed to the log before anything else happens.
+    /// Appends the output to the log before anything else happens.
     fn take_output(&mut self) -> io::Result<()> {
         match self.recorder.record(|buffer| self.master.read(buffer)) {
             Ok(0) => self.phase = self.phase.after(Change::TerminalClosed),
@@ -513,7 +512,7 @@ impl Relay {
                 if self.master.modes().is_ok_and(|modes| !modes.translates_newlines()) {
                     self.recorder.note_untranslated(count as u64);
                 }
-                // Once: at a later prompt it may execute by now what was typed ahead.
+                // Once: at a later prompt it may already execute typed-ahead input.
                 let level = self.recorder.level().0;
                 if level != self.inner_level && self.recorder.prompt().is_there() {
                     (self.inner_level, self.inner_group) = (level, self.master.foreground());
@@ -587,8 +586,7 @@ impl Relay {
         text && self.phase.command_runs()
     }
 
-    /// Types as much as the terminal takes: first what came through the FIFO,
-    /// then for one client after another.
+    /// Types as much as the terminal accepts: first the FIFO's input, then that of one client after another.
     fn type_on(&mut self) {
         while self.may_type() {
             if !self.typed.is_empty() {
@@ -683,7 +681,7 @@ impl Relay {
         self.child_has_ended(ended);
     }
 
-    /// From here on only what the child left behind has the terminal open.
+    /// From here on, only remaining processes of the child have the terminal open.
     fn child_has_ended(&mut self, status: Option<ExitStatus>) {
         self.phase = self.phase.after(Change::CommandEnded(status));
         self.slave = None;
@@ -728,7 +726,7 @@ impl Relay {
         }
     }
 
-    /// Is everything written? Who kills it does not wait for a disk to have room.
+    /// Is everything written? A kill does not wait for a disk to have space.
     fn may_finish(&self) -> bool {
         self.recorder.is_idle() || self.ending.is_killed()
     }
@@ -801,11 +799,11 @@ fn is_for_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// How much is printed between two keepings of the screen: to look at so much takes
-/// some hundred milliseconds, or some ten where it is lines.
+/// The amount of output after which the screen is stored again: reading this much takes some hundred
+/// milliseconds, or some ten if it consists of lines.
 const SCREEN_EVERY: u64 = 64 << 20;
 
-/// More than the kernel keeps of what was printed (tried: 22,048 bytes).
+/// More than the kernel buffers of a terminal's output (tried: 22,048 bytes).
 const MOST_HELD_BY_TERMINAL: usize = 64 * 1024;
 
 #[cfg(test)]

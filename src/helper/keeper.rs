@@ -42,9 +42,8 @@ use crate::{
 /// How long the rest of a request may take to arrive.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A line for the helper's log arrives whole in a pipe that others write to, too,
-/// only up to PIPE_BUF (pipe(7)); what is shown of a command leaves room for the
-/// words around it.
+/// A line for the helper's log arrives whole in a pipe that others write to, too, only up to PIPE_BUF
+/// (pipe(7)); the shown part of a command leaves room for the words around it.
 const LONGEST_SHOWN: usize = 3_000;
 
 #[derive(Clone, Copy)]
@@ -62,8 +61,8 @@ struct Keeper {
     reports: Vec<String>,
 }
 
-/// Starts what the relay at the other end of `relay` orders, in `length` bytes,
-/// and keeps it until its end.
+/// Starts the command that the relay at the other end of `relay` orders, in `length` bytes, and keeps it
+/// until its end.
 pub(crate) fn keep(relay: UnixStream, peer: u32, length: usize, session: u32) -> Result<()> {
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signals::disregard(signal).trying("stay")?;

@@ -48,7 +48,7 @@ impl HelperLog {
         !self.waiting.is_empty()
     }
 
-    /// Writes what there is room for.
+    /// Writes as much as there is room for.
     pub(crate) fn write(&mut self) {
         while !self.waiting.is_empty() && self.has_room() {
             // Standard output is not ours to make non-blocking.

@@ -20,7 +20,7 @@ pub(crate) const MOST: usize = 10_000;
 /// How much of the omitted part one `read` should read: within [`MOST`], with the line behind it.
 const PART: &str = "8000";
 
-/// The same of what a call says of itself, which a model reads to its end.
+/// The same for a call's messages, which a model reads to their end.
 const MOST_SAID: usize = 4_000;
 
 /// The size of the array around the objects of several sessions.
@@ -116,7 +116,7 @@ pub(crate) fn asked_for(ended: &Ended) -> Option<(String, String)> {
     is_asked.then(|| (text("output").to_owned(), text("question").trim().to_owned()))
 }
 
-/// Puts what a command had printed before it was gone on with in front of what it has printed since.
+/// Prepends a command's output before it was resumed to its output since.
 pub(crate) fn put_before(before: &str, ended: &mut Ended) {
     if let Some([(_, fields)]) = printed(&ended.stdout).as_deref_mut() {
         let output = format!("{before}{}", text_of(fields, "output"));
@@ -125,7 +125,7 @@ pub(crate) fn put_before(before: &str, ended: &mut Ended) {
     }
 }
 
-/// The result of what could not even be begun.
+/// The result of a call that could not begin.
 pub(crate) fn failed(why: &str) -> Object {
     with_text(why, true)
 }
@@ -172,7 +172,7 @@ fn is_many(tool: ToolName) -> bool {
     matches!(tool, ToolName::Wait | ToolName::List | ToolName::Kill)
 }
 
-/// The command itself leaves out what is too much.
+/// The command itself limits its output.
 fn has_a_bound(tool: ToolName) -> bool {
     matches!(tool, ToolName::Run | ToolName::Read)
 }
@@ -466,7 +466,7 @@ mod tests {
         assert!(text(&result).len() < MOST + 200, "{}", text(&result).len());
         let (rows, end) = text(&result).split_once("[nbs: the first ").unwrap();
         assert!(rows.ends_with("é\n") && end.contains("call `read` with offset"), "{end}");
-        // There is text of what is too long for an object.
+        // Output that is too long for an object becomes text.
         in_form(AnswerForm::Structure, ToolName::Screen, 0, &screen, "");
     }
 

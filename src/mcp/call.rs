@@ -1,4 +1,4 @@
-//! A process that executes one call of `nbs-ts`, and what has come of it so far.
+//! A process that executes one call of `nbs-ts`, and its output so far.
 
 use std::{
     io::{self, Read, Write},
@@ -20,14 +20,14 @@ use crate::{
 /// The most output kept of a call. A command's own limit is far below it by default.
 const MOST: usize = 32 << 20;
 
-/// The same of what it says of itself: mostly that is one line, in which there may be what it was
-/// given, as an argument of 128 KiB (execve(2)), each byte of which JSON makes six of.
+/// The same for its messages: mostly that is one line, which may contain its argument, as one of 128 KiB
+/// (execve(2)), each byte of which becomes six in JSON.
 const MOST_SAID: usize = 1 << 20;
 
 /// The result of a call.
 #[derive(Default)]
 pub(crate) struct Ended {
-    /// As shells number it: 128 and the signal, where one ended it.
+    /// As shells number it: 128 and the signal, if one ended it.
     pub(crate) code: i32,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
@@ -112,7 +112,7 @@ impl ToolCall {
     }
 }
 
-/// Takes what has come; the pipe is dropped when nothing will.
+/// Reads the pending output; the pipe is dropped at its end.
 fn read(pipe: &mut Option<impl Read>, onto: &mut Vec<u8>) {
     let Some(reader) = pipe else { return };
     let mut buffer = [0; 16 * 1024];

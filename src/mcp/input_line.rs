@@ -25,7 +25,7 @@ impl Frames {
         Frames { line: Vec::new(), longest, passing: false }
     }
 
-    /// Takes what has come, and gives the messages that are complete by that.
+    /// Adds received bytes, and returns the messages that they complete.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Vec<InputLine> {
         let mut frames = Vec::new();
         while let Some(end) = memchr::memchr(b'\n', bytes) {

@@ -41,7 +41,7 @@ use crate::{
 /// without a report for a minute, or less.
 const PROGRESS: Duration = Duration::from_secs(5);
 
-/// A call that takes so long becomes a task, where the client has those.
+/// A call that takes longer than this becomes a task, if the client supports those.
 const LONG: Duration = Duration::from_secs(3);
 
 /// Each call is a process, with three descriptors of ours.
@@ -59,7 +59,7 @@ const FRESH_MS: i64 = 3_600_000;
 /// How long the calls under way may take when the client has gone: most of them, some ms. Less than
 /// clients wait before they kill.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// The same of those that wait for something, as for a command that is run.
+/// The same for calls that wait, as for a command that is run.
 const WAITING: Duration = Duration::from_secs(1);
 
 /// Serves the client until its end of input, and then to the end of the calls that are brief.
@@ -537,7 +537,7 @@ impl Server<'_> {
         }
     }
 
-    /// Types what the user of the client has answered; or leaves the question to the model.
+    /// Types the answer of the client's user; or leaves the question to the model.
     fn answer_task(&mut self, at: usize, asked: &Asked, responses: &Map<String, Value>) {
         let task = &mut self.tasks[at];
         let Some(answer) = task.answer(responses) else { return };
@@ -579,7 +579,7 @@ impl Server<'_> {
         }
     }
 
-    /// A call of a task has ended: the command asks, is gone on with, or that is what it came to.
+    /// A call of a task has ended: the command asks, is resumed, or this is the task's result.
     fn end_call_of_task(&mut self, id: &str, pending: &Pending, mut ended: Ended) {
         let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) else { return };
         if pending.tool == ToolName::Send && ended.code == 0 {

@@ -27,7 +27,7 @@ const FIELD: &str = "answer";
 #[derive(Debug)]
 pub(crate) enum TaskState {
     Working,
-    /// Its command has asked this, and what the call came to then, as JSON.
+    /// Its command has asked this, and the call's result then, as JSON.
     Asks {
         question: String,
         result: String,

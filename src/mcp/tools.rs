@@ -176,7 +176,7 @@ enum Place<'a> {
 }
 
 impl<'a> Tools<'a> {
-    /// `page` gives the page of a command of `nbs-ts`, and what may be given to it.
+    /// `page` returns the page of a command of `nbs-ts`, and its syntax.
     pub(crate) fn new(page: impl Fn(&str) -> (Page<'a>, &'static Syntax)) -> Tools<'a> {
         let tools = ROWS.iter().map(|row| {
             let (mut pages, mut arguments) = (Vec::new(), Vec::<Argument>::new());
@@ -413,7 +413,7 @@ impl Tool<'_> {
 }
 
 impl Tool<'_> {
-    /// The arguments as we call them: who has one session in mind calls it so everywhere.
+    /// The arguments under our names: a model that means one session calls it so everywhere.
     fn in_our_words(&self, given: &Map<String, Value>) -> Map<String, Value> {
         let has = |name: &str| self.arguments.iter().any(|argument| argument.name == name);
         let mut given = given.clone();

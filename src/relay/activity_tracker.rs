@@ -21,8 +21,8 @@ use crate::{
     sys::deadline::Deadline,
 };
 
-/// How long nothing is printed or typed before it is looked: what is typed and echoed
-/// takes a moment to come to who reads it.
+/// How long the output and input must pause before a look: input and its echo take a moment to reach the
+/// reader.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// A session that was seen waiting or idle and keeps printing is looked at again after
@@ -241,8 +241,8 @@ impl ActivityTracker {
         Deadline::at(stir.settled(is_news || audience == Audience::New))
     }
 
-    /// Has it been looked since something happened, and not too soon? What was seen too soon
-    /// is for who asked for it.
+    /// Was there a look since something happened, and not too soon? An early look is only for the client that
+    /// requested it.
     pub(crate) fn is_settled(&self) -> bool {
         self.report.is_some() || self.said.is_some() || self.stirred.is_none()
     }
@@ -319,7 +319,7 @@ mod tests {
         begin + MILLISECOND * milliseconds
     }
 
-    /// At something that has held for so many milliseconds.
+    /// A look at a state that has held for this many milliseconds.
     fn look(doing: TerminalState, held: u32) -> Look {
         let reads = match doing {
             TerminalState::Prompt => Some(Reads::Prompt),

@@ -9,12 +9,12 @@ use crate::sys::pty::TerminalModes;
 /// A canonical line, without what ends it.
 const LONGEST: usize = 4_095;
 
-/// Invariant: `typed <= LONGEST`, and no less than what the kernel has of the
-/// line: where it is not known how much a key takes back (^W), one byte is.
+/// Invariant: `typed <= LONGEST`, and no less than the kernel's part of the line: if it is unknown how much a
+/// key erases (^W), one byte counts.
 #[derive(Default)]
 pub(crate) struct CanonicalLine {
     typed: usize,
-    // No more than what the kernel has of the line: what a key has taken back may be all of it.
+    // No more than the kernel's part of the line: a key may have erased all of it.
     least: usize,
 }
 

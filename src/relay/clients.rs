@@ -62,14 +62,14 @@ const MOST: usize = 1_000;
 /// responses, there mostly is none.
 const MOST_KEPT: usize = 256 * 1024;
 
-/// How long one whose turn it is to type may keep the others waiting before it
-/// comes up with more of its text. It was stopped, or never meant to.
+/// How long a client whose turn it is to type may keep the others waiting before it sends more of its text.
+/// It was stopped, or never meant to.
 const TYPIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Clients {
     admission: Admission,
     all: Map<ClientId, Client>,
-    // As many as there may be; who comes then waits in the socket's queue.
+    // The most clients at a time; more wait in the socket's queue.
     most: usize,
     // The client with exclusive access to the session, and those queued for it.
     turns: VecDeque<ClientId>,
@@ -93,9 +93,9 @@ pub(crate) struct Client {
     wish: PendingRequest,
     // It is a call that waits on the session.
     waits: bool,
-    // It hands a command over, and what it has sent of that is typed also if it leaves.
+    // It delivers a command, whose received part is typed even if it leaves.
     runs: bool,
-    // As who it types.
+    // The source of its input.
     source: InputSource,
     hung_up: bool,
     // Set while its inbox or outbox is large: a number that grows, so that the smallest is
@@ -124,19 +124,19 @@ enum PendingRequest {
     Turn {
         queued: bool,
     },
-    /// To report so many bytes, once all of them have come.
+    /// To report this many bytes, once all of them have come.
     Report {
         length: usize,
     },
-    /// To have a secret of so many bytes typed, once all of it has come.
+    /// To have a secret of this many bytes typed, once all of it has come.
     Secret {
         length: usize,
     },
-    /// Nothing; so many bytes that were to be typed are still to come.
+    /// Nothing; this many bytes of a discarded text are still to come.
     Skip {
         left: u64,
     },
-    /// To have typed what is still to come, or has come: `left` bytes.
+    /// To have `left` bytes typed, which are still to come, or have come.
     Type {
         left: u64,
         done: u64,
@@ -177,7 +177,7 @@ impl Client {
         }
     }
 
-    /// Reads what has come; `false` if the client has gone for good.
+    /// Reads the pending bytes; `false` if the client has gone for good.
     fn receive(&mut self, most: usize) -> bool {
         let mut buffer = [0; INBOX];
         let room = most.saturating_sub(self.inbox.len());
@@ -198,7 +198,7 @@ impl Client {
         true
     }
 
-    /// Sends what it can; `false` if the client has gone for good.
+    /// Sends as much as possible; `false` if the client has gone for good.
     fn send(&mut self) -> bool {
         while !self.outbox.is_empty() {
             match self.stream.write(&self.outbox) {
@@ -212,7 +212,7 @@ impl Client {
         true
     }
 
-    /// How much memory is taken by what is kept of it, and for it.
+    /// The memory used for it.
     fn kept(&self) -> usize {
         self.inbox.capacity() + self.outbox.capacity()
     }
@@ -228,7 +228,7 @@ impl Client {
         self.runs && self.inbox.len() as u64 >= length
     }
 
-    /// Forgets what has come of what shall not be typed any more.
+    /// Discards received bytes that must not be typed any more.
     fn skip(&mut self) {
         if let PendingRequest::Skip { left } = self.wish {
             let here = self.inbox.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -238,7 +238,7 @@ impl Client {
         }
     }
 
-    /// The next whole line of its inbox; `Err` where it can never be one.
+    /// The next whole line of its inbox; `Err` if it can never be one.
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, ()> {
         // One request after another; else unread responses would pile up. A client that waits for a change
         // may send another request instead.
@@ -299,8 +299,8 @@ impl Clients {
         if self.have_room() { self.entrance.watch(listener, poll_set, event) } else { Deadline::NEVER }
     }
 
-    /// Only of the one who types more than a line is taken in; and nothing more
-    /// of one who does not take what we say.
+    /// We read more than a line only from the client that types; and nothing more from a client that does not
+    /// read our responses.
     pub(crate) fn wants_read(&self, id: ClientId, client: &Client) -> bool {
         client.inbox.len() < self.most_of(id) && !client.hung_up && client.outbox.is_empty()
     }
@@ -320,7 +320,7 @@ impl Clients {
         if starving { self.patience } else { Deadline::NEVER }
     }
 
-    /// Does what is due by now.
+    /// Does the work that is due by now.
     pub(crate) fn keep_time(&mut self) {
         let due = self.patience.has_passed() && self.deadline().has_passed();
         if let Some(id) = self.typists.front().copied().filter(|_| due) {
@@ -328,8 +328,7 @@ impl Clients {
         }
     }
 
-    /// Lets in one who has come, if it is our own user, and bound by no write
-    /// roots that do not bind us.
+    /// Accepts a connection, if it is from our own user, and not confined to write roots that do not bind us.
     pub(crate) fn welcome(&mut self, listener: &UnixListener) -> Option<ClientId> {
         let stream = self.entrance.take(listener.accept())?;
         self.let_in(stream)
@@ -357,7 +356,7 @@ impl Clients {
         Some(ClientId(self.last))
     }
 
-    /// Takes in what a client says, and sends what is there for it.
+    /// Reads a client's input, and sends its pending output.
     pub(crate) fn attend(&mut self, id: ClientId) {
         let most = self.most_of(id);
         let Some(client) = self.all.get_mut(&id) else { return };
@@ -559,7 +558,7 @@ impl Clients {
         }
     }
 
-    /// Those who want to know that what the session does has changed so many times.
+    /// The followers to notify that the session's state has changed this many times.
     pub(crate) fn curious(&self, changes: u64) -> Vec<ClientId> {
         let wants =
             |client: &Client| matches!(client.wish, PendingRequest::Standing { seen } if seen < changes);
@@ -603,7 +602,7 @@ impl Clients {
         gone
     }
 
-    /// The one whose text is being typed.
+    /// The client whose text is being typed.
     pub(crate) fn typist(&self) -> Option<&Client> {
         self.all.get(self.typists.front()?)
     }
@@ -626,7 +625,7 @@ impl Clients {
         self.typist().is_some_and(|client| matches!(client.wish, PendingRequest::Type { done: 0, .. }))
     }
 
-    /// Notes that so many bytes of the typist's text have been typed.
+    /// Notes that `count` bytes of the typist's text have been typed.
     pub(crate) fn note_typed(&mut self, count: usize) {
         let Some(id) = self.typists.front().copied() else { return };
         let Some(client) = self.all.get_mut(&id) else { return };
@@ -681,8 +680,8 @@ impl Clients {
         }
     }
 
-    /// It has hung up, or its half: it will ask for nothing more, and what it
-    /// wanted typed and is not yet shall not be.
+    /// It has hung up, or its half: it will send no more requests, and the untyped rest of its text must not
+    /// be typed.
     pub(crate) fn note_left(&mut self, id: ClientId) {
         if let Some(client) = self.all.get_mut(&id) {
             client.hung_up = true;
@@ -732,7 +731,7 @@ impl Clients {
 mod tests {
     use super::*;
 
-    /// One who has come to say this, and the other end.
+    /// A client that has sent these words, and the other end.
     fn come(clients: &mut Clients, words: &[u8]) -> (ClientId, UnixStream) {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.set_nonblocking(true).unwrap();

@@ -8,8 +8,7 @@ use std::io;
 /// As much as one read of a PTY master ever gives (tried on Linux 6.18).
 pub(crate) const CAPACITY: usize = 4096;
 
-/// Invariant: `waiting` is within `buffer`, and is what was read and is still to be
-/// written.
+/// Invariant: `waiting` is within `buffer`, and is the part that was read and is still to be written.
 pub(crate) struct Flow {
     buffer: Vec<u8>,
     waiting: std::ops::Range<usize>,
@@ -36,7 +35,7 @@ impl Flow {
         Ok(count)
     }
 
-    /// Notes that so many of the waiting bytes have been given away.
+    /// Notes that `count` of the waiting bytes were passed on.
     pub(crate) fn take(&mut self, count: usize) {
         self.waiting.start = (self.waiting.start + count).min(self.waiting.end);
     }

@@ -123,8 +123,7 @@ fn members(group: i32, shell: u32) -> Vec<Process> {
     members.into_inner()
 }
 
-/// Does a thread of the foreground group, or of who has been handed the terminal by one, pass a
-/// test?
+/// Does a thread of the foreground group, or of a process to which it has handed the terminal, pass a test?
 fn any_in_foreground(terminal: u64, group: i32, shell: u32, test: impl Fn(&Thread) -> bool) -> bool {
     let (roots, session) = roots(group, shell);
     let client = RefCell::new(None);
@@ -193,7 +192,7 @@ pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Fore
         if server_of(&process).is_some() {
             client = Some(process.clone());
         }
-        // Both of one look: at the next it may be at work.
+        // Both of one look: at the next it may be busy.
         let looks = process.threads().filter_map(|thread| attention(device, &thread, modes.is_canonical()));
         let looks: Vec<Attention> = looks.collect();
         if !looks.is_empty() {
@@ -228,7 +227,7 @@ pub(crate) fn holder(master: &Master, shell: u32, reporting: i32) -> Option<Fore
     })
 }
 
-/// Programs of other users, which we may not look at, that pass on what is typed.
+/// Programs of other users, which we may not inspect, that pass on their input.
 const PASSING_ON: [&str; 7] = ["sudo", "su", "doas", "ssh", "runuser", "pkexec", "screen"];
 
 /// The name of the program that has replaced the shell (`exec`); `None` if there is none. A shell of ours has

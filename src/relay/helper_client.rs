@@ -37,8 +37,7 @@ use crate::{
 /// callers for long.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many times as long where it is at work: then the machine is busy, or many
-/// others are served first.
+/// How many times as long if it is busy: then the machine is busy, or many others are served first.
 const BUSY: u32 = 12;
 
 /// How long an answer that is text may be.
@@ -77,7 +76,7 @@ pub(crate) struct SpawnedChild {
 pub(crate) struct KeeperClient {
     pub(crate) stream: UnixStream,
     pub(crate) pid: u32,
-    /// The child itself; what is left to watch where the keeper was killed.
+    /// The child itself; to watch if the keeper was killed.
     pub(crate) child: PidFd,
     inbox: Vec<u8>,
     gone: bool,
@@ -206,7 +205,7 @@ fn send_all(
     Ok(())
 }
 
-/// The first byte of the answer, and what it carries.
+/// The first byte of the answer, and its descriptors.
 fn receive(stream: &UnixStream, deadline: Deadline) -> std::result::Result<(u8, Vec<OwnedFd>), HelperError> {
     loop {
         let mut byte = [0];
@@ -241,8 +240,8 @@ fn wait(
     }
 }
 
-/// Is a helper of ours, or a keeper that it has started, at work? Neither sleeps before
-/// there is an answer, but where there are no descriptors left; nor runs, when stopped.
+/// Is a helper of ours, or a keeper that it has started, busy? Neither sleeps before there is an answer,
+/// unless there are no descriptors left; nor runs, when stopped.
 fn is_at_it(stream: &UnixStream) -> bool {
     let Ok(helper) = socket::peer_pid(stream) else { return false };
     let mut all = processes::all().unwrap_or_default().into_iter();

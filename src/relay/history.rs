@@ -17,7 +17,7 @@ use crate::{
     sys::{clock::unix_seconds, files::Folder, processes::Process},
 };
 
-/// The file is cut when it is so long, to its second half: that is about ten thousand commands.
+/// The file is cut at this size, to its second half: that is about ten thousand commands.
 const MOST: u64 = 4 << 20;
 
 /// The start of a longer text is kept.
@@ -123,12 +123,12 @@ impl History {
         })
     }
 
-    /// From here on this is who types.
+    /// Sets the source of the input from here on.
     pub(super) fn note_source(&mut self, source: InputSource) {
         self.source = source;
     }
 
-    /// This was typed to a shell that has no line editor, or to what it executes.
+    /// This was typed to a shell that has no line editor, or to its command.
     pub(super) fn note_lines(&mut self, bytes: &[u8]) {
         self.ahead.note(bytes);
     }
@@ -138,7 +138,7 @@ impl History {
         self.ahead.clear();
     }
 
-    /// Writes down what has become of commands. `given` knows the command of a call.
+    /// Writes the progress of commands. `given` knows the command of a call.
     pub(super) fn note(
         &mut self,
         steps: Vec<CommandStep>,
@@ -273,7 +273,7 @@ impl History {
             self.length += count as u64;
         }
         if self.waiting.len() > MOST_WAITING {
-            // Those that would make a line of two halves.
+            // A part of a line, which would join two halves.
             let kept = memchr::memchr(b'\n', &self.waiting).map_or(0, |end| end + 1);
             self.waiting.truncate(kept);
         }

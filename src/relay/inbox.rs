@@ -39,8 +39,8 @@ impl Inbox {
         self.0.capacity()
     }
 
-    /// Drops the first so many bytes; a copy of the last may stay in its memory
-    /// until that is wiped, as it is when nothing is left.
+    /// Drops the first `count` bytes; a copy of the last may stay in its memory until that is wiped, as it is
+    /// when nothing is left.
     pub(crate) fn skip(&mut self, count: usize) {
         self.0.drain(..count);
         if self.0.is_empty() {
@@ -48,8 +48,7 @@ impl Inbox {
         }
     }
 
-    /// Takes the first `count` bytes, or all where there are fewer, out of it, and
-    /// keeps nothing of them.
+    /// Moves the first `count` bytes, or all if there are fewer, out of it, and keeps nothing of them.
     pub(crate) fn take(&mut self, count: usize) -> Inbox {
         let (taken, rest) = self.split_at(count.min(self.len()));
         let (taken, rest) = (Inbox::from(taken), Inbox::from(rest));

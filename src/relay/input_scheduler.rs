@@ -15,7 +15,7 @@ use crate::{
 /// when it has. It does so at once, unless the machine is busy.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// How long what is to be typed waits for an answer that comes before it.
+/// How long input waits for an answer that comes before it.
 const ANSWERS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The pause before we check again whether a program that did not accept a long line has changed its
@@ -24,7 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub(crate) struct InputScheduler {
     line: CanonicalLine,
-    // Until then, what was typed last may be on its way to where it is read.
+    // Until then, the last input may be on its way to its reader.
     settled: Instant,
     // The next input would overflow a canonical line.
     held: bool,
@@ -45,7 +45,7 @@ impl InputScheduler {
         InputScheduler { line: CanonicalLine::default(), settled: now, held: false, answers_first: None }
     }
 
-    /// Does what is to be typed wait for nothing but that the terminal has room?
+    /// Does the input wait only for the terminal to have room?
     pub(crate) fn waits_for_room(&self) -> bool {
         !self.held && self.answers_first.is_none()
     }

@@ -72,7 +72,7 @@ impl Jobs {
             }
         };
         if matches!(job.handed, Handed::Whole | Handed::Next) {
-            // The shell executes one after the other: what it has not taken by now is another's.
+            // The shell executes one after the other: an earlier, untaken command is lost.
             for earlier in &mut self.all[..at] {
                 let is_untaken = earlier.stage == Stage::Unnumbered && earlier.job.handed != Handed::Queued;
                 if is_untaken && earlier.owner.is_none() {
@@ -107,7 +107,7 @@ impl Jobs {
         (!text.is_empty()).then_some(text)
     }
 
-    /// This shell takes what was handed over last, as its command of this number.
+    /// This shell takes the last delivered command, as its command of this number.
     pub(crate) fn note_taken(&mut self, level: usize, seq: u64) {
         let waits = |entry: &&mut Entry| {
             entry.stage == Stage::Unnumbered && entry.job.handed == Handed::Whole && entry.job.level == level
@@ -188,7 +188,7 @@ impl Jobs {
         self.all.iter().filter(is_untaken).count() as u64
     }
 
-    /// How many completions may come that are those of calls.
+    /// The number of coming completions that belong to calls.
     pub(crate) fn ahead(&self) -> u64 {
         let is_ahead = |entry: &&Entry| match entry.stage {
             Stage::Unnumbered => entry.job.handed == Handed::Whole,
@@ -266,7 +266,7 @@ mod tests {
             (&[Says(next), Killed, Done(5)], Some(Ok(next)), &[5]),
             (&[Says(in_part), Says(next), Says(printed), Killed, Done(5)], Some(Ok(printed)), &[5]),
             (&[Says(whole), Taken, Says(printed), Done(5), Killed], Some(Ok(printed)), &[5]),
-            // The next is handed over: what was taken goes on, and what was not never will be.
+            // The next is delivered: a taken command goes on, and an untaken one never runs.
             (&[Says(whole), Taken, Done(5), Killed, Next, Taken, Done(6)], Some(Ok(whole)), &[5, 6]),
             (&[Says(whole), Killed, Next, Taken, Done(5)], Some(Err(Lost::Untaken)), &[5]),
             (&[Says(whole), Taken, Done(5), Done(6), Told], None, &[5]),

@@ -13,8 +13,7 @@ use crate::{
     sys::pty::TerminalModes,
 };
 
-/// How much of what was typed is remembered. An echo that comes later than
-/// that much typing is taken for output.
+/// How much input is remembered. An echo that comes later than that much input counts as output.
 const KEPT: usize = 64 * 1024;
 
 /// Pieces that were typed one by one, as by a person, cost more than their bytes.

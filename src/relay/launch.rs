@@ -26,7 +26,7 @@ use crate::{
 pub(crate) enum SpawnVia {
     /// The relay starts it, in the caller's environment.
     Relay,
-    /// The helper does, in its own; where it is not running, the relay.
+    /// The helper, in its own environment; if it is not running, the relay.
     HelperIfThere,
     /// The helper, or there is no session.
     Helper,
@@ -48,8 +48,8 @@ impl SpawnVia {
     }
 }
 
-/// The names of what the helper's child is to have as the relay has it. Only
-/// names: the values are in the relay's environment, and on no disk.
+/// The names of variables that the helper's child must have as the relay has them. Only names: the values are
+/// in the relay's environment, and on no disk.
 pub(super) const CHANGED: &str = "environment";
 
 /// The prefix of a warning for the caller, which the relay sends before its `+` or `-`: this, a line, a

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) struct Limits {
     timeout: Deadline,
     idle_timeout: Option<Duration>,
-    // When it will have been idle for so long, if nothing happens until then.
+    // The time at which it will have been idle for that long, if nothing happens until then.
     idle: Deadline,
     owner: Option<PidFd>,
     owner_has_ended: bool,

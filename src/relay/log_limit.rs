@@ -50,8 +50,7 @@ impl LogLimit {
         self.punch(folder, log, end.saturating_sub(self.most - step))
     }
 
-    /// Gives what can be spared to a disk that is full; `false` if that is
-    /// nothing.
+    /// Frees dispensable space on a full disk; `false` if there is none.
     pub(crate) fn spare(&mut self, folder: &Folder, log: &File, length: u64) -> io::Result<bool> {
         // A quarter stays, and the block that this is rounded to.
         let start = length.saturating_sub(self.most / 4) / self.block * self.block;

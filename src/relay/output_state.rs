@@ -92,7 +92,7 @@ pub(crate) enum CommandStep {
     Begun { command: CommandOf, prompt: u64, output: u64, folder: Option<Vec<u8>> },
     /// The prompt of a shell ends that does not say that a command begins.
     SilentPrompt { level: usize, end: u64 },
-    /// It has ended, where the log was so long.
+    /// It has ended, at this length of the log.
     Ended { command: CommandOf, code: i32, end: u64 },
 }
 
@@ -195,9 +195,8 @@ impl OutputState {
         self.length
     }
 
-    /// How many there had been when last something was printed that who runs a command has to
-    /// know at once: output, or what the shell wants. The steps between two prompts, and what is
-    /// drawn at one, are nothing of the kind.
+    /// The number of bytes at the last output that a call which runs a command must know at once: output, or
+    /// a request of the shell. The steps between two prompts, and the drawing of one, do not count.
     pub(crate) fn told(&self) -> u64 {
         self.told
     }
@@ -283,8 +282,8 @@ impl OutputState {
         self.half_line = true;
     }
 
-    /// These bytes have been typed; `held`: the terminal has a part of a line that is not ended;
-    /// `to_shell`: who reads them is the shell that reports, and no program that it has started.
+    /// These bytes have been typed; `held`: the terminal has a part of a line that is not ended; `to_shell`:
+    /// their reader is the shell that reports, and not a program that it has started.
     pub(crate) fn note_typed(&mut self, bytes: &[u8], held: bool, to_shell: bool) {
         let ends_line = self.ends_line(bytes);
         if ends_line {
@@ -326,7 +325,7 @@ impl OutputState {
         }
     }
 
-    /// The shell, or what it executes, has been interrupted.
+    /// The shell, or its command, has been interrupted.
     pub(crate) fn note_interrupted(&mut self) {
         self.interrupted = self.prompt.is_there() || self.prompt == PromptState::Entered;
     }

@@ -31,11 +31,11 @@ pub(crate) struct QueryReplies {
     ready: Vec<u8>,
     // The connection for `Query::Screen`.
     screen_process: Option<UnixStream>,
-    // The first of those that wait has been asked there.
+    // The first waiting query has been sent there.
     is_asked: bool,
     // The received bytes of the answer.
     received: Vec<u8>,
-    // The first of those that wait has been asked in vain.
+    // The first waiting query has been sent in vain.
     in_vain: bool,
 }
 
@@ -49,7 +49,7 @@ impl QueryReplies {
         &self.ready
     }
 
-    /// Notes that so many bytes of the answers have been typed.
+    /// Notes that `count` bytes of the replies have been typed.
     pub(crate) fn note_typed(&mut self, count: usize) {
         self.ready.drain(..count);
     }
@@ -63,7 +63,7 @@ impl QueryReplies {
         self.waiting.front().is_some_and(|(asked, _)| *asked <= offset)
     }
 
-    /// Answers what can be answered, now that this has been asked as well.
+    /// Makes all possible replies, now that this was queried as well.
     pub(crate) fn answer(
         &mut self,
         asked: Vec<(u64, Query)>,
@@ -112,7 +112,7 @@ impl QueryReplies {
         self.screen_process.insert(start()?).write_all(question.as_bytes())
     }
 
-    /// The answer to the first of those that wait.
+    /// The reply to the first waiting query.
     fn give(&mut self, answer: &[u8]) {
         if let Some((_, query)) = self.waiting.pop_front() {
             self.weight -= query.weight();

@@ -70,7 +70,7 @@ pub(crate) struct Recorder {
     // When the last of them was.
     noted: Option<Duration>,
     printed: Flow,
-    // The end of what was run once is among the lines, or has been.
+    // The end of a one-shot is among the lines, or was.
     concluded: bool,
     // The rest of the lines for completion.log.
     lines: Vec<u8>,
@@ -144,7 +144,7 @@ impl Recorder {
         self.stalled.as_ref().map(|(why, _)| why.clone())
     }
 
-    /// Why some of what was printed may not be on the disk, though it was written.
+    /// Why some of the output may not be on the disk, though it was written.
     pub(crate) fn sync_failure(&self) -> Option<&str> {
         self.syncer.failure()
     }
@@ -234,8 +234,7 @@ impl Recorder {
         self.meaning.length()
     }
 
-    /// How long the log was when last something was printed that who runs a command has to
-    /// know at once.
+    /// The log's length at the last output that a call which runs a command must know at once.
     pub(crate) fn told(&self) -> u64 {
         self.meaning.told()
     }
@@ -269,8 +268,7 @@ impl Recorder {
         Ok(count)
     }
 
-    /// The terminal has left the newlines as they are in the last so many bytes that were
-    /// recorded.
+    /// The terminal has not translated the newlines in the last `count` recorded bytes.
     pub(crate) fn note_untranslated(&mut self, count: u64) {
         let end = self.output_bytes() + self.printed.waiting().len() as u64;
         let start = end.saturating_sub(count);

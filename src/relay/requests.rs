@@ -142,8 +142,8 @@ impl Relay {
             // The shell has executed the line meanwhile that we wanted to drop.
             return;
         }
-        // A line that is interrupted before anything of it is executed goes
-        // with what the shell, which may be slow, has not read of it.
+        // If a line is interrupted before anything of it is executed, the part that the shell, which may be
+        // slow, has not read is dropped, too.
         let drops_line = matches!(prompt, PromptState::Touched | PromptState::Entered);
         if drops_line {
             self.discard_typed();
@@ -280,7 +280,7 @@ impl Relay {
 
     /// The terminal's state, and whether a program waits for input.
     fn look_at_input(&mut self, now: Instant) -> (TerminalState, Input) {
-        // First this: who reads it afterwards may not be seen to wait.
+        // First this: a program that reads it afterwards must not seem to wait.
         let unread = self.unread();
         let sample = foreground::sample(&self.master, self.child, self.reporting(), self.recorder.prompt());
         // Last of all the output that it printed before it waited. A program that waits for an answer to a
@@ -331,7 +331,7 @@ impl Relay {
         ProgramSaid { statuses, progress: said.progress(), notices: self.notices.clone() }
     }
 
-    /// Takes note of what the program has said of itself since this was last called.
+    /// Notes the program's own reports since the last call.
     pub(super) fn note_said(&mut self) {
         let (changed, notices) = self.recorder.said_mut().take_changes();
         if !changed {
@@ -374,7 +374,7 @@ impl Relay {
         self.keep_report(had_one)
     }
 
-    /// Keeps it where it can be read of a dead session, too.
+    /// Stores it where readers of a dead session find it, too.
     pub(super) fn keep_report(&self, had_one: bool) -> Response {
         let folder = &self.pending.folder;
         let kept = match self.judge.report() {

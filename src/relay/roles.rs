@@ -38,7 +38,7 @@ pub(crate) fn start_screen(handle: &Handle, sessions: &Path) -> io::Result<UnixS
     Ok(ours)
 }
 
-/// The same, to keep the screen for who looks next.
+/// The same, to store the screen for later calls.
 pub(crate) fn start_keeping_screen(handle: &Handle, sessions: &Path) -> io::Result<u32> {
     Ok(screen_command(handle, sessions, "keep").stdin(Stdio::null()).spawn()?.id())
 }

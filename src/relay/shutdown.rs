@@ -34,8 +34,8 @@ pub(crate) struct Shutdown {
 enum Terminator {
     /// One is to be started at this moment, if the command runs then.
     Due(Instant),
-    /// The same, whether or not it runs: the last was killed, or could not be started,
-    /// and who knows who is left.
+    /// The same, whether or not it runs: the last was killed, or could not be started, and processes may be
+    /// left.
     Missing(Instant),
     Runs(u32),
 }
@@ -114,8 +114,8 @@ impl Shutdown {
         }
     }
 
-    /// One who was to end the session and has left before it did is a killed `kill`:
-    /// what ends it later is something else.
+    /// A client that was to end the session and has left before the end is a killed `kill`: a later end has
+    /// another cause.
     pub(crate) fn forget_who_left(&mut self, is_there: impl Fn(ClientId) -> bool, command_runs: bool) {
         let count = self.clients.len();
         self.clients.retain(|client| is_there(*client));
@@ -136,7 +136,7 @@ impl Shutdown {
         !self.clients.is_empty()
     }
 
-    /// Does who ends it not wait for what cannot be written now?
+    /// Is a client ending it, so that it does not wait for unwritten output?
     pub(crate) fn is_killed(&self) -> bool {
         self.killed
     }

@@ -79,7 +79,7 @@ impl Sample {
         }
     }
 
-    /// Can nothing but input have them go on? Of who reads lines, what works beside it is no matter.
+    /// Can only input wake them? If one reads lines, processes beside it do not count.
     fn is_asleep(&self) -> bool {
         let is_alone = self.doing == TerminalState::Line || self.threads == self.readers.len();
         self.doing == TerminalState::Prompt || self.timeout == Timeout::Never && is_alone
@@ -135,8 +135,8 @@ impl InputClock {
         }
     }
 
-    /// The verdict at `now`, where that was seen. `has_input`: what was typed has not been read, or
-    /// an answer to the program's own question is on its way.
+    /// The verdict at `now`, from this sample. `has_input`: there is unread input, or an answer to the
+    /// program's own query is on its way.
     pub(crate) fn look(&mut self, sample: Sample, has_input: bool, now: Instant) -> Input {
         let Some(reads) = sample.reads().filter(|_| !has_input) else {
             self.first = None;
@@ -184,7 +184,7 @@ mod tests {
     enum Event {
         Printed(u32),
         Typed(u32),
-        /// It is looked, and has used so many milliseconds of the CPU.
+        /// A look, at which it has used this many milliseconds of the CPU.
         Look(u32, u32),
     }
     use Event::{Look, Printed, Typed};

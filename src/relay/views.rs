@@ -29,8 +29,7 @@ impl Views {
         self.before = self.before.map(|_| size);
     }
 
-    /// Those who are not there any more show nothing; gives the size that the terminal
-    /// shall have, if that changes it.
+    /// Removes the windows that have gone; returns the terminal's new size, if that changes it.
     pub(crate) fn keep(&mut self, is_there: impl Fn(ClientId) -> bool) -> Option<Size> {
         let latest = self.all.last().copied();
         self.all.retain(|(id, _)| is_there(*id));
