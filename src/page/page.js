@@ -172,7 +172,7 @@ const styles = new Map();
 function styleOf(text) {
 	let style = styles.get(text);
 	if (style) return style;
-	let [ink, paper, bits] = text.split(",");
+	let [ink, paper, bits, line] = text.split(",");
 	bits = +bits;
 	ink = colour(ink, "var(--ink)");
 	paper = colour(paper, "var(--paper)");
@@ -186,7 +186,7 @@ function styleOf(text) {
 	if (bits & 4) style.push(["fontStyle", "italic"]);
 	const lines = [[bits >> 8 & 7, "underline"], [bits & 64, "line-through"], [bits & 128, "overline"]];
 	const drawn = lines.filter(([has]) => has).map(([, name]) => name).join(" ");
-	if (drawn) style.push(["textDecoration", drawn + " " + (UNDERLINES[bits >> 8 & 7] || "solid")]);
+	if (drawn) style.push(["textDecoration", drawn + " " + (UNDERLINES[bits >> 8 & 7] || "solid") + " " + colour(line || "", "")]);
 	if (styles.size > 5000) styles.clear();
 	styles.set(text, style);
 	return style;

@@ -181,8 +181,8 @@ pub(crate) fn scrollback(screen: &Screen, lines: usize) -> String {
 }
 
 /// A list, of which a plain stretch is its text, and another one `[text, style]` or
-/// `[text, style, cells]`; a style is `foreground,background,bits`, of which a colour is
-/// nothing, a number, or `#rrggbb`.
+/// `[text, style, cells]`; a style is `foreground,background,bits,underline`, of which a colour is
+/// nothing, a number, or `#rrggbb`, and the last one is left out if it is nothing.
 fn row_json(spans: &[Span]) -> String {
     let list = spans.iter().map(span_json).collect::<Vec<String>>().join(",");
     if list.len() <= LONGEST_ROW {
@@ -228,7 +228,11 @@ fn span_json(span: &Span) -> String {
         Ink::Indexed(index) => index.to_string(),
         Ink::Rgb([red, green, blue]) => format!("#{red:02x}{green:02x}{blue:02x}"),
     };
-    let style = format!("\"{},{},{}\"", ink(span.foreground), ink(span.background), span.style);
+    let underline = match span.underline {
+        Ink::Default => String::new(),
+        other => format!(",{}", ink(other)),
+    };
+    let style = format!("\"{},{},{}{underline}\"", ink(span.foreground), ink(span.background), span.style);
     match span.cells {
         None => format!("[{text},{style}]"),
         Some(cells) => format!("[{text},{style},{cells}]"),

@@ -1087,6 +1087,26 @@ mod tests {
     }
 
     #[test]
+    fn lines_under_text_have_colours_of_their_own() {
+        let mut screen = Screen::new(10, 1);
+        screen.feed(b"\x1b[4;58;5;9ma\x1b[58:2::1:2:3mb\x1b[58;2;4;5;6mc\x1b[59md\x1b[58:5:9;24me\x1b[mf");
+        let row = "\x1b[0;4;58:5:9ma\x1b[0;4;58:2::1:2:3mb\x1b[0;4;58:2::4:5:6mc\x1b[0;4md\x1b[0mef";
+        assert_eq!(screen.coloured_lines(0), [row]);
+        let mut resumed = Screen::resumed(&screen.save()).unwrap();
+        assert_eq!(resumed.coloured_lines(0), [row]);
+        // What is chosen is kept without a line, too.
+        resumed.feed(b"\x1b[58:5:200m");
+        assert_eq!(resumed.answer(b"\x1bP$qm\x1b\\"), "\x1bP1$r0;58:5:200m\x1b\\");
+        let mut screen = Screen::new(2, 1);
+        screen.feed(b"\x1b[4;9;58:2::1:2:3mx");
+        let svg = screen.svg(0);
+        assert!(
+            svg.contains("fill=\"#010203\" d=\"M0 32") && svg.contains("fill=\"#d0d0d0\" d=\"M0 18"),
+            "{svg}"
+        );
+    }
+
+    #[test]
     fn links_are_where_they_were_written_and_room_is_made_for_new_ones() {
         let mut screen = Screen::new(10, 3);
         screen.feed(b"a\x1b]8;;http://x\x1b\\b\x1b[1mc\x1b[md\x1b]8;;\x07e\r\n\x1b]8;id=1;http://y\x07f");

@@ -53,6 +53,8 @@ impl Colour {
 pub(super) struct Pen {
     pub(super) foreground: Colour,
     pub(super) background: Colour,
+    /// Of the line below, [`Colour::DEFAULT`] being that of the text.
+    pub(super) underline_colour: Colour,
     /// The bits below; [`Pen::UNDERLINE`] is a number of its own.
     pub(super) style: u32,
 }
@@ -87,7 +89,8 @@ impl Pen {
 
     /// The same, but for what is not seen.
     pub(super) fn seen(self) -> Pen {
-        Pen { style: self.style & !(Pen::PROTECTED | Pen::LINK), ..self }
+        let underline_colour = if self.has(Pen::UNDERLINE) { self.underline_colour } else { Colour::DEFAULT };
+        Pen { style: self.style & !(Pen::PROTECTED | Pen::LINK), underline_colour, ..self }
     }
 
     pub(super) fn link(self) -> u32 {
@@ -175,7 +178,8 @@ impl Cell {
         let sound = matches!(flags, 0 | Cell::WIDE | Cell::RIGHT)
             && char::from_u32(self.glyph & 0x1f_ffff)
                 .is_some_and(|character| character == '\0' || !character.is_control());
-        sound && colour(self.pen.foreground) && colour(self.pen.background)
+        let Pen { foreground, background, underline_colour, .. } = self.pen;
+        sound && [foreground, background, underline_colour].into_iter().all(colour)
     }
 }
 

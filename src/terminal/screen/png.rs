@@ -7,7 +7,7 @@ use super::{
     Screen,
     svg::{
         self, BACKGROUND, COLS, FOREGROUND, GlyphKind, MIDDLE_COL, MIDDLE_ROW, PIXEL, ROWS, Rect, Rgb,
-        colours, mixed,
+        colours, mixed, underline_ink,
     },
 };
 use crate::{
@@ -157,7 +157,7 @@ impl Canvas {
         };
         for top in tops {
             for at in (0..width).filter(|at| at % (on + off) < on) {
-                self.fill(x + at, y + top, 1, 1, ink);
+                self.fill(x + at, y + top, 1, 1, underline_ink(pen, ink));
             }
         }
         for (is_there, top) in [(pen.has(Pen::STRUCK), 9), (pen.has(Pen::OVERLINE), 1)] {

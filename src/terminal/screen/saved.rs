@@ -20,7 +20,7 @@ use crate::terminal::{
 };
 
 /// Of this form of the bytes. Another one is another version's, and is not read.
-const FORM: u64 = 4;
+const FORM: u64 = 5;
 
 /// No terminal is larger (the kernel counts in 16 bits).
 const LONGEST_SIDE: u64 = u16::MAX as u64;
@@ -165,7 +165,7 @@ impl Writer {
     }
 
     fn pen(&mut self, pen: Pen) {
-        for number in [pen.foreground.0, pen.background.0, pen.style] {
+        for number in [pen.foreground.0, pen.background.0, pen.underline_colour.0, pen.style] {
             self.number(u64::from(number));
         }
     }
@@ -381,7 +381,8 @@ impl<'a> Reader<'a> {
 
     fn pen(&mut self) -> Option<Pen> {
         let mut part = || u32::try_from(self.number(u64::from(u32::MAX))?).ok();
-        let pen = Pen { foreground: Colour(part()?), background: Colour(part()?), style: part()? };
+        let (foreground, background) = (Colour(part()?), Colour(part()?));
+        let pen = Pen { foreground, background, underline_colour: Colour(part()?), style: part()? };
         (Cell { glyph: 0, pen }.is_sound() && pen.link() as usize <= self.1).then_some(pen)
     }
 

@@ -53,6 +53,7 @@ impl Pen {
             49 => self.background = Colour::DEFAULT,
             53 => self.style |= Pen::OVERLINE,
             55 => self.style &= !Pen::OVERLINE,
+            59 => self.underline_colour = Colour::DEFAULT,
             90..=97 => self.foreground = Colour::indexed((value - 90 + 8) as u8),
             100..=107 => self.background = Colour::indexed((value - 100 + 8) as u8),
             38 | 48 | 58 => return self.choose_colour(parser, value, index + 1),
@@ -85,7 +86,7 @@ impl Pen {
         match target {
             38 => self.foreground = colour,
             48 => self.background = colour,
-            // The colour of an underline is not kept.
+            58 => self.underline_colour = colour,
             _ => {}
         }
     }

@@ -269,6 +269,12 @@ fn push_pen(pen: Pen, text: &mut String) {
     }
     push_colour(pen.foreground, 30, text);
     push_colour(pen.background, 40, text);
+    // With colons: a terminal that does not know it takes the numbers for styles of their own.
+    match (pen.underline_colour.index(), pen.underline_colour.parts()) {
+        (Some(index), _) => push(text, format_args!(";58:5:{index}")),
+        (_, Some([red, green, blue])) => push(text, format_args!(";58:2::{red}:{green}:{blue}")),
+        _ => {}
+    }
     text.push('m');
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Span {
     pub(crate) text: String,
     pub(crate) foreground: Ink,
     pub(crate) background: Ink,
+    /// [`Ink::Default`] is that of the text.
+    pub(crate) underline: Ink,
     /// The bits of 1 bold, 2 dim, 4 italic, 8 blink, 16 inverse, 32 hidden, 64 struck out,
     /// 128 overlined, and times 256 how it is underlined: 1 plain, 2 double, 3 curly, 4 dotted,
     /// 5 dashed.
@@ -80,11 +82,12 @@ fn spans(line: &Line, length: usize) -> Vec<Span> {
         let end = (col + 1..length).find(|at| !goes_on(*at)).unwrap_or(length);
         let mut text = String::new();
         (col..end).for_each(|at| line.push_text(at, &mut text));
-        let Pen { foreground, background, style } = pen;
+        let Pen { foreground, background, underline_colour, style } = pen;
         spans.push(Span {
             text,
             foreground: Ink::of(foreground),
             background: Ink::of(background),
+            underline: Ink::of(underline_colour),
             style,
             cells: (first != Kind::Letters).then_some(end - col),
         });

@@ -303,7 +303,8 @@ impl Picture {
     /// The lines under, through and above text.
     fn decorate(&mut self, ground: Rect, ink: Rgb, pen: Pen) {
         let Rect { x, y, width, .. } = ground;
-        let mut line = |top: usize, on: usize, off: usize| {
+        let underline = underline_ink(pen, ink);
+        let mut line = |top: usize, on: usize, off: usize, ink: Rgb| {
             for start in (0..width).step_by(on + off) {
                 let width = on.min(width - start);
                 let rect = Rect { x: x + start, y: y + top * PIXEL, width, height: PIXEL };
@@ -312,22 +313,22 @@ impl Picture {
         };
         match pen.underline() {
             0 => {}
-            1 => line(16, width, 0),
-            2 => [15, 17].into_iter().for_each(|top| line(top, width, 0)),
-            4 => line(16, PIXEL, 2 * PIXEL),
-            5 => line(16, 5 * PIXEL, 4 * PIXEL),
+            1 => line(16, width, 0, underline),
+            2 => [15, 17].into_iter().for_each(|top| line(top, width, 0, underline)),
+            4 => line(16, PIXEL, 2 * PIXEL, underline),
+            5 => line(16, 5 * PIXEL, 4 * PIXEL, underline),
             _ => {
                 let start = self.drawn.len();
                 push(&mut self.drawn, format_args!("M{x} {}", y + 33));
                 (0..width / WIDTH).for_each(|_| self.drawn += "q5-6 9 0t9 0");
-                self.strokes.push([number(ink), start, self.drawn.len(), 0, 0]);
+                self.strokes.push([number(underline), start, self.drawn.len(), 0, 0]);
             }
         }
         if pen.has(Pen::STRUCK) {
-            line(9, width, 0);
+            line(9, width, 0, ink);
         }
         if pen.has(Pen::OVERLINE) {
-            line(1, width, 0);
+            line(1, width, 0, ink);
         }
     }
 
@@ -593,6 +594,11 @@ pub(super) fn colours(pen: Pen) -> (Rgb, Rgb) {
     };
     let (ink, paper) = (rgb(foreground).unwrap_or(FOREGROUND), rgb(pen.background).unwrap_or(BACKGROUND));
     if pen.has(Pen::INVERSE) { (paper, ink) } else { (ink, paper) }
+}
+
+/// What the line under text is drawn with.
+pub(super) fn underline_ink(pen: Pen, ink: Rgb) -> Rgb {
+    rgb(pen.underline_colour).unwrap_or(ink)
 }
 
 /// So many hundredths of the one, and the rest of the other.
