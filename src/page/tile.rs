@@ -236,7 +236,7 @@ impl Tile {
             self.screen = Some(ScreenCache::begin(session, &log)?);
         }
         let Some(cache) = &mut self.screen else { return Ok(false) };
-        let end = length.min(cache.offset() + STEP);
+        let end = cache.seen_length(session, &log, length)?.min(cache.offset() + STEP);
         cache.advance(session, &log, end)?;
         Ok(end < length)
     }

@@ -540,6 +540,11 @@ impl SessionDir {
         self.folder.read(SCREEN_CACHE, LONGEST_SCREEN_CACHE).ok()
     }
 
+    /// Its age.
+    pub(crate) fn kept_screen_age(&self) -> Option<Duration> {
+        self.folder.modified(SCREEN_CACHE).ok()?.elapsed().ok()
+    }
+
     /// Replaces it, unless another process is replacing it now.
     pub(crate) fn keep_screen(&self, content: &[u8]) -> io::Result<()> {
         let lock = self.folder.open_lock(SCREEN_CACHE_LOCK)?;

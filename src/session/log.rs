@@ -5,7 +5,7 @@
 //! A bounded log loses its oldest bytes at any time. Its new start is written before they go: so bytes are
 //! valid only if they lie behind the start when that is read after them. Readers get dropped bytes as a gap.
 
-use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
+use std::{fs::File, io, ops::Range, os::unix::fs::FileExt, time::Duration};
 
 use crate::{
     numbers::number,
@@ -68,6 +68,11 @@ impl OutputLog {
     /// The number of bytes, including those that are gone.
     pub(crate) fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    /// How long nothing has been printed.
+    pub(crate) fn age(&self) -> io::Result<Duration> {
+        Ok(self.file.metadata()?.modified()?.elapsed().unwrap_or(Duration::MAX))
     }
 
     /// How many bytes are gone now.

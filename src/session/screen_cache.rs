@@ -4,18 +4,21 @@
 //! with its offset. It is only a cache. A damaged one, or one of another version or log, is rebuilt from the
 //! log. Failing to write it does no harm.
 //!
+//! A program may draw an update between two sequences (DEC private mode 2026), to be shown as a whole.
+//! Until it is finished, calls see the screen before it, but not for long.
+//!
 //! The log does not contain the terminal's size; the file `sizes` does. Each of its lines, `<offset> <cols>
 //! <rows>`, is a size that is valid from that byte of the log on. A process that changes the size adds the
 //! line before anything is logged after it.
 
-use std::io;
+use std::{io, time::Duration};
 
 use memchr::memmem;
 
 use crate::{
     outcome::{Result, Trying},
     session::{OutputLog, SessionDir},
-    sys::pty::Size,
+    sys::{deadline::Deadline, pty::Size},
     terminal::{screen::Screen, text::Strip},
 };
 
@@ -38,12 +41,24 @@ const LONG_ENOUGH: u64 = 4096;
 /// The beginning of a prompt's mark.
 const PROMPT: &[u8] = b"\x1b]133;A;nbs=";
 
+/// What an update begins and ends with.
+const UPDATE: &[u8] = b"\x1b[?2026h";
+const UPDATE_END: &[u8] = b"\x1b[?2026l";
+
+/// An update is hidden for this long, also since the program last printed.
+const HIDDEN: Duration = Duration::from_secs(1);
+
+/// A longer update is shown while it comes.
+const LONGEST_UPDATE: u64 = 1 << 20;
+
 /// The screen of a session, at some place in its log.
 pub(crate) struct ScreenCache {
     pub(crate) screen: Screen,
     offset: u64,
-    // The offset of the stored screen; 0 if there is none.
-    kept: u64,
+    // The offset of the stored screen; 0 if there is none. And whether it hides an update there.
+    kept: (u64, bool),
+    // Where the update begins that is hidden, and until when it is.
+    hidden: Option<(u64, Deadline)>,
 }
 
 impl ScreenCache {
@@ -51,10 +66,17 @@ impl ScreenCache {
     pub(crate) fn look(session: &SessionDir) -> Result<ScreenCache> {
         let log = session.log()?;
         let length = log.length().trying(what(session))?;
-        ScreenCache::look_at(session, &log, length)
+        let mut cache = ScreenCache::begin(session, &log)?;
+        let seen = cache.seen_length(session, &log, length)?;
+        cache.follow(session, &log, seen)?;
+        // Whoever looks next sees by its age for how long the update has been hidden.
+        if cache.hidden.is_some() && cache.kept != (seen, true) {
+            let _ = cache.keep(session, &log);
+        }
+        Ok(cache)
     }
 
-    /// The screen when the log had this `length`; or a later one, if the cache is newer.
+    /// The screen with all of an update that is not finished, when the log had this `length`; or a later one, if the cache is newer.
     pub(crate) fn look_at(session: &SessionDir, log: &OutputLog, length: u64) -> Result<ScreenCache> {
         let mut cache = ScreenCache::begin(session, log)?;
         cache.follow(session, log, length)?;
@@ -66,13 +88,45 @@ impl ScreenCache {
         let now = log.length().trying(what(session))?;
         Ok(match ScreenCache::kept(session, log, now) {
             Some(cache) => cache,
-            None => ScreenCache { screen: screen_of(Size::DEFAULT), offset: 0, kept: 0 },
+            None => {
+                ScreenCache { screen: screen_of(Size::DEFAULT), offset: 0, kept: (0, false), hidden: None }
+            }
         })
     }
 
     /// The offset in the log that it has come to.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
+    }
+
+    /// How much of a log of this length a person sees: what comes before an update that is hidden.
+    pub(crate) fn seen_length(&mut self, session: &SessionDir, log: &OutputLog, length: u64) -> Result<u64> {
+        let hidden = self.hidden.take();
+        let start = self.offset.max(length.saturating_sub(LONGEST_UPDATE));
+        let bytes = log.bytes(start, length).trying(what(session))?;
+        let ended = memmem::rfind(&bytes, UPDATE_END);
+        let rest = &bytes[ended.unwrap_or(0)..];
+        let is_shown = ended.is_none() && self.screen.is_updating();
+        let Some(at) = memmem::find(rest, UPDATE).filter(|_| !is_shown) else { return Ok(length) };
+        let begun = length - (rest.len() - at) as u64;
+        let until = match hidden {
+            Some((same, until)) if same == begun => until,
+            _ => Deadline::after(HIDDEN),
+        };
+        let is_over = until.has_passed()
+            || log.age().trying(what(session))? >= HIDDEN
+            || (begun, true) == self.kept && session.kept_screen_age().is_none_or(|age| age >= HIDDEN)
+            || !session.is_alive()?;
+        if is_over {
+            return Ok(length);
+        }
+        self.hidden = Some((begun, until));
+        Ok(begun)
+    }
+
+    /// Until when an update is hidden, if one was by [`ScreenCache::seen_length`].
+    pub(crate) fn hides_until(&self) -> Deadline {
+        self.hidden.map_or(Deadline::NEVER, |(_, until)| until)
     }
 
     /// Adds the output up to `length`, which must have been read before the sizes are read here.
@@ -84,8 +138,9 @@ impl ScreenCache {
 
     /// Stores it for later calls, if that is less work than to rebuild it.
     pub(crate) fn keep_if_worth(&mut self, session: &SessionDir, log: &OutputLog) {
-        if self.offset - self.kept >= WORTH_KEEPING && self.keep(session, log).is_ok() {
-            self.kept = self.offset;
+        if self.offset - self.kept.0 >= WORTH_KEEPING {
+            // Without it, whoever looks next reads more.
+            let _ = self.keep(session, log);
         }
     }
 
@@ -131,7 +186,8 @@ impl ScreenCache {
             return None;
         }
         let (offset, rest) = rest.split_first_chunk()?;
-        let (print, saved) = rest.split_first_chunk()?;
+        let (print, rest) = rest.split_first_chunk()?;
+        let (hides, saved) = rest.split_first()?;
         let offset = u64::from_le_bytes(*offset);
         if offset > length {
             return None;
@@ -141,13 +197,21 @@ impl ScreenCache {
         if there && u64::from_le_bytes(*print) != fingerprint(log, offset).ok()? {
             return None;
         }
-        Some(ScreenCache { screen: Screen::resumed(saved)?, offset, kept: offset })
+        Some(ScreenCache {
+            screen: Screen::resumed(saved)?,
+            offset,
+            kept: (offset, *hides != 0),
+            hidden: None,
+        })
     }
 
-    fn keep(&self, session: &SessionDir, log: &OutputLog) -> io::Result<()> {
+    fn keep(&mut self, session: &SessionDir, log: &OutputLog) -> io::Result<()> {
+        let hides = self.hidden.is_some();
         let print = fingerprint(log, self.offset)?.to_le_bytes();
-        let rest = [&self.offset.to_le_bytes()[..], &print, &self.screen.save()].concat();
-        session.keep_screen(&[MAGIC, &checksum(&rest).to_le_bytes(), &rest].concat())
+        let rest = [&self.offset.to_le_bytes()[..], &print, &[hides.into()], &self.screen.save()].concat();
+        session.keep_screen(&[MAGIC, &checksum(&rest).to_le_bytes(), &rest].concat())?;
+        self.kept = (self.offset, hides);
+        Ok(())
     }
 }
 

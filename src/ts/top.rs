@@ -162,7 +162,8 @@ impl Preview {
         self.is_old = false;
         let length = self.log.length().trying("read the output")?;
         self.commands = self.session.last_commands(drawing::MOST_COMMANDS)?;
-        self.cache.follow(&self.session, &self.log, length)
+        let seen = self.cache.seen_length(&self.session, &self.log, length)?;
+        self.cache.follow(&self.session, &self.log, seen)
     }
 }
 
@@ -344,6 +345,9 @@ impl Top<'_> {
                 call.watch(&mut poll_set, TopEvent::FarPreview);
             }
             let mut deadline = self.older.min(self.feed.deadline());
+            if let Some(preview) = &self.preview {
+                deadline = deadline.min(preview.cache.hides_until());
+            }
             for (index, ticker) in self.tickers.iter().enumerate() {
                 match ticker.due > now {
                     true => deadline = deadline.min(Deadline::at(ticker.due)),
@@ -640,7 +644,8 @@ impl Top<'_> {
         let is_other = self.preview.as_ref().is_none_or(|preview| preview.session.handle() != handle);
         if is_other {
             self.preview = Preview::of(self.state_dir, handle).ok();
-        } else if let Some(preview) = self.preview.as_mut().filter(|preview| preview.is_old)
+        } else if let Some(preview) = &mut self.preview
+            && (preview.is_old || preview.cache.hides_until().has_passed())
             && preview.follow().is_err()
         {
             // It has been removed.

@@ -605,3 +605,29 @@ print(list(chunks), width, height, len(chunks[b'PLTE']) // 3)
     let picture = read(&colours, "--size=10x3 --scrollback=2000");
     assert_eq!(picture, format!("{chunks} 106 {} 256\n", 16 + 19 * 401));
 }
+
+#[test]
+fn an_update_is_shown_when_it_is_whole_or_takes_too_long() {
+    let scratch = Scratch::new();
+    let line = "stty -echo; printf 'old\\033[?2026h\\033[H\\033[2Jhalf'; read -r l; printf ' whole\\033[?2026l'; read -r l; \
+                printf '\\033[?2026h\\033[Hnever'; while sleep 0.1; do printf .; done";
+    let handle = scratch.create(line);
+    let shown = || scratch.ts(&["screen", &handle]).code(0).out().lines().next().unwrap().to_owned();
+    scratch.ts(&["wait-pattern", &handle, "half"]).code(0);
+    let start = Instant::now();
+    let first = shown();
+    // Less than the second for which it is hidden.
+    if start.elapsed() < Duration::from_millis(500) {
+        assert_eq!(first, "old");
+    }
+    eventually("an update that takes too long", || shown() == "half");
+    scratch.ts(&["send", &handle, ""]).code(0);
+    eventually("the whole", || shown() == "half whole");
+    // One that never ends, of a program that goes on printing.
+    scratch.ts(&["send", &handle, ""]).code(0);
+    eventually("what it prints", || shown().starts_with("never."));
+    // What is asked is answered from all that was printed; a dead session has no update to wait for.
+    let handle = scratch.create("printf 'old\\033[?2026h\\033[H\\033[2Jlast'");
+    scratch.wait_for_end(&handle);
+    assert_eq!(scratch.ts(&["screen", &handle]).code(0).out().lines().next(), Some("last"));
+}

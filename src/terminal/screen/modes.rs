@@ -31,6 +31,7 @@ const MODES: [(u16, At); 55] = [
     (41, Off),
     (69, Reset),
     (40, Off),
+    (2026, Reset),
     (3, Off),
     (5, Off),
     (ANSI + 2, Reset),
@@ -72,7 +73,6 @@ const MODES: [(u16, At); 55] = [
     (1043, Off),
     (1046, On),
     (2004, Reset),
-    (2026, Reset),
     (2031, Off),
     (2048, Off),
     (1070, On),
@@ -115,6 +115,8 @@ impl Mode {
     pub(super) const SIDE_MARGINS: Mode = Mode(7);
     /// DECCOLM is obeyed.
     pub(super) const MAY_CHANGE_COLUMNS: Mode = Mode(8);
+    /// Synchronized output.
+    pub(super) const UPDATES: Mode = Mode(9);
 
     pub(super) fn of(number: u16) -> Option<Mode> {
         MODES.iter().position(|(known, _)| *known == number).map(|at| Mode(at as u8))
@@ -195,6 +197,7 @@ mod tests {
             (Mode::MORE_FIX, 41),
             (Mode::SIDE_MARGINS, 69),
             (Mode::MAY_CHANGE_COLUMNS, 40),
+            (Mode::UPDATES, 2026),
         ] {
             assert_eq!(Mode::of(number), Some(mode), "{number}");
         }

@@ -92,6 +92,11 @@ impl Screen {
         self.modes.has(Mode::CURSOR)
     }
 
+    /// Has an update begun that is to be shown as a whole (DEC private mode 2026)?
+    pub(crate) fn is_updating(&self) -> bool {
+        self.modes.has(Mode::UPDATES)
+    }
+
     pub(crate) fn title(&self) -> Option<&str> {
         self.titles.window.as_deref()
     }

@@ -126,8 +126,12 @@ impl Onlooker<'_> {
             self.terminal.watch(&mut poll_set, OnlookerEvent::Room);
             signals.watch(&mut poll_set, OnlookerEvent::Person);
             let is_due = self.is_old && self.terminal.out.is_empty();
-            let deadline = if is_due { self.next } else { self.hint.unwrap_or(Deadline::NEVER) };
+            let deadline = match is_due {
+                true => self.next,
+                false => self.hint.unwrap_or(Deadline::NEVER).min(self.cache.hides_until()),
+            };
             let events = poll_set.wait(deadline).trying(what)?;
+            self.is_old |= self.cache.hides_until().has_passed();
             if self.hint.is_some_and(|hint| hint.has_passed()) {
                 (self.hint, self.is_old) = (None, true);
             }
@@ -189,7 +193,8 @@ impl Onlooker<'_> {
 
     fn draw(&mut self) -> Result<()> {
         let length = self.log.length().trying("read the output")?;
-        self.cache.follow(self.session, &self.log, length)?;
+        let seen = self.cache.seen_length(self.session, &self.log, length)?;
+        self.cache.follow(self.session, &self.log, seen)?;
         let size = term::size().trying("read the terminal's size")?;
         let (cols, rows) = size.map_or((80, 24), |size| (size.cols.into(), size.rows.into()));
         let mut frame = frame(&self.cache.screen, cols, rows, self.colours);

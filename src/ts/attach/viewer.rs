@@ -265,7 +265,9 @@ impl Viewer<'_> {
     /// Draws the screen as it is now; what is not yet written of another is not.
     fn draw(&mut self) -> Result<()> {
         let what = "read the output";
-        let cache = ScreenCache::look(self.session)?;
+        let length = self.log.length().trying(what)?;
+        // What is drawn of an update goes on in the terminal.
+        let cache = ScreenCache::look_at(self.session, &self.log, length)?;
         let tail = self.log.bytes(cache.offset().saturating_sub(TAIL), cache.offset()).trying(what)?;
         // A sequence that begins there is shown as a whole.
         let begun = queries::unfinished_length(&tail).max(text::cut_off_length(&tail));

@@ -555,9 +555,10 @@ impl<'a> SessionWatch<'a> {
         let what = self.what();
         let Some((cache, lines, changed)) = &mut self.cache else { return Ok(None) };
         let length = self.log.length().trying(what)?;
-        let end = length.min(cache.offset().saturating_add(STEP));
+        let seen = cache.seen_length(self.session, &self.log, length)?;
+        let end = seen.min(cache.offset().saturating_add(STEP));
         cache.follow(self.session, &self.log, end)?;
-        if end < length {
+        if end < seen {
             self.stirred = true;
             return Ok(None);
         }
