@@ -28,8 +28,8 @@ const LONGEST_DRAWN: u64 = 64 * 1024;
 /// The longest text before a prompt in its row.
 const LONGEST_ROW: u64 = 512;
 
-/// Fish's own sequences before a command's output have fewer bytes.
-const LONGEST_SEQUENCES: usize = 4 * 1024;
+/// Fish's own sequences before a command's output, and the echo of typed lines, have fewer bytes.
+const LONGEST_BEFORE: usize = 16 * 1024;
 
 /// Lines that were typed ahead, and whose shell has not shown them.
 const MOST_AHEAD: usize = 64;
@@ -65,11 +65,13 @@ struct SilentPrompt {
     folder: Option<String>,
 }
 
-/// Lines typed to a shell without a line editor. If several are typed at once, the terminal shows all where
-/// they are typed, and at the next prompt nothing.
+/// Lines typed to a shell without a line editor, or to its command. If several are typed at once, the terminal
+/// shows all where they are typed, and at the next prompt nothing.
 #[derive(Default)]
 struct LinesAhead {
     lines: VecDeque<String>,
+    /// How many of them, the last, have been typed since the last command ended.
+    new: usize,
     begun: Vec<u8>,
 }
 
@@ -80,8 +82,9 @@ impl LinesAhead {
                 b'\r' | b'\n' => {
                     let line = String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned();
                     self.lines.push_back(line);
+                    self.new += 1;
                     if self.lines.len() > MOST_AHEAD {
-                        self.lines.pop_front();
+                        self.take_first();
                     }
                 }
                 // As a terminal edits lines.
@@ -97,7 +100,27 @@ impl LinesAhead {
     fn drop_shown(&mut self, line: &str) {
         if let Some(at) = self.lines.iter().position(|other| other.trim_end() == line) {
             self.lines.drain(..=at);
+            self.new = self.new.min(self.lines.len());
         }
+    }
+
+    fn take_first(&mut self) -> Option<String> {
+        let first = self.lines.pop_front();
+        self.new = self.new.min(self.lines.len());
+        first
+    }
+
+    /// How much of what was printed since a command began, which has ended, is the terminal's echo of
+    /// these lines. What is shown between its output is not told from that.
+    fn take_echo(&mut self, printed: &[u8]) -> usize {
+        let from = self.lines.len() - std::mem::take(&mut self.new);
+        let mut rest = printed;
+        for line in self.lines.range(from..) {
+            let behind = rest.strip_prefix(line.as_bytes()).and_then(|rest| rest.strip_prefix(b"\r\n"));
+            let Some(behind) = behind else { break };
+            rest = behind;
+        }
+        printed.len() - rest.len()
     }
 
     fn clear(&mut self) {
@@ -128,7 +151,7 @@ impl History {
         self.source = source;
     }
 
-    /// This was typed to a shell that has no line editor, or to its command.
+    /// Notes typed lines.
     pub(super) fn note_lines(&mut self, bytes: &[u8]) {
         self.ahead.note(bytes);
     }
@@ -158,8 +181,14 @@ impl History {
                     let source = if given.is_some() { InputSource::Run } else { self.source };
                     // A delivered command need not be read from the screen.
                     let is_known = given.is_some() && command.is_told();
-                    let shown = if is_known { String::new() } else { self.shown(prompt, output, cols) };
-                    if !command.is_told() {
+                    let shown = if is_known {
+                        String::new()
+                    } else {
+                        self.shown(command.dialect, prompt, output, cols)
+                    };
+                    if command.is_told() {
+                        self.ahead.clear();
+                    } else {
                         self.ahead.drop_shown(&shown);
                     }
                     let folder = folder.map(|folder| String::from_utf8_lossy(&folder).into_owned());
@@ -216,7 +245,7 @@ impl History {
         if !is_running
             && !of.is_told()
             && of.seq > 0
-            && let Some(line) = self.ahead.lines.pop_front()
+            && let Some(line) = self.ahead.take_first()
             && let Some(SilentPrompt { end: output, seen, folder }) = self.prompt.take()
         {
             self.begin(of, line, self.source, folder, output, seen);
@@ -230,10 +259,11 @@ impl History {
             let Running { of, begun, mut entry } = self.running.remove(at);
             entry.duration = Some(begun.elapsed());
             entry.exit_code = code;
-            if of.dialect == Dialect::Fish {
-                let mut start = vec![0; LONGEST_SEQUENCES.min(end.saturating_sub(entry.offset) as usize)];
-                let read = self.log.read_exact_at(&mut start, entry.offset);
-                entry.offset += read.map_or(0, |()| own_sequences(&start) as u64);
+            let longest = if of.dialect == Dialect::Fish || self.ahead.new > 0 { LONGEST_BEFORE } else { 0 };
+            let mut start = vec![0; longest.min(end.saturating_sub(entry.offset) as usize)];
+            if self.log.read_exact_at(&mut start, entry.offset).is_ok() {
+                let own = if of.dialect == Dialect::Fish { own_sequences(&start) } else { 0 };
+                entry.offset += (own + self.ahead.take_echo(&start[own..])) as u64;
             }
             entry.length = Some(end.saturating_sub(entry.offset));
             self.waiting.extend_from_slice(entry.line().as_bytes());
@@ -247,7 +277,7 @@ impl History {
     }
 
     /// How the command reads on the terminal.
-    fn shown(&self, prompt: u64, output: u64, cols: u16) -> String {
+    fn shown(&self, dialect: Dialect, prompt: u64, output: u64, cols: u16) -> String {
         let prompt = prompt.max(output.saturating_sub(LONGEST_DRAWN));
         let start = prompt.saturating_sub(LONGEST_ROW);
         let mut bytes = vec![0; usize::try_from(output - start).unwrap_or(0)];
@@ -256,7 +286,7 @@ impl History {
         }
         let (before, drawn) = bytes.split_at((prompt - start) as usize);
         let row = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
-        command_text(&before[row..], drawn, cols)
+        command_text(&before[row..], drawn, cols, dialect)
     }
 
     /// Writes line by line: if we are killed, the file has whole lines. If the disk is full, the next
@@ -352,5 +382,12 @@ mod tests {
         assert_eq!(ahead.lines, ["for a program", "abc", "none"]);
         ahead.drop_shown("abc");
         assert_eq!(ahead.lines, ["none"]);
+        ahead.note(b"\rmore\r");
+        for (printed, echo) in [("none\r\nhalf\r\nof this", 12), ("none\r\n", 0)] {
+            assert_eq!(ahead.take_echo(printed.as_bytes()), echo);
+        }
+        ahead.note(b"x\r");
+        ahead.clear();
+        assert_eq!(ahead.take_echo(b"x\r\n"), 0);
     }
 }

@@ -180,11 +180,6 @@ impl OutputState {
         }
     }
 
-    /// Does the shell that reports now not say that a command begins?
-    pub(crate) fn is_silent(&self) -> bool {
-        self.levels[self.level].is_silent()
-    }
-
     /// The progress of commands since the last call, in order.
     pub(crate) fn take_steps(&mut self) -> Vec<CommandStep> {
         std::mem::take(&mut self.steps)

@@ -209,7 +209,7 @@ impl Recorder {
     pub(crate) fn note_input(&mut self, source: InputSource, lines: Option<&[u8]>) {
         self.history.note_source(source);
         self.meaning.note_editor(lines.is_none());
-        if let Some(lines) = lines.filter(|_| self.meaning.is_silent()) {
+        if let Some(lines) = lines {
             self.history.note_lines(lines);
         }
     }

@@ -11,7 +11,7 @@ mod marks;
 mod run_script;
 mod startup;
 
-pub(crate) use command::{Dialect, ShellCommand, ShellStart};
+pub(crate) use command::{Dialect, ShellCommand, ShellStart, fish_quoted};
 pub(crate) use command_text::command_text;
 pub(crate) use command_tracker::{
     Beginning, CommandTracker, Stage, own_end, own_sequences, unreported_prompt,

@@ -72,7 +72,9 @@ fn history_has_each_command_whoever_typed_it_in_every_shell() {
         // Numbers leave none out, and each has its output.
         let numbers: Vec<u64> = all.iter().map(|command| command["command_id"].as_u64().unwrap()).collect();
         assert_eq!(numbers, (1..=11).collect::<Vec<u64>>(), "{shell}");
-        for (number, output) in [("1", "one\n"), ("2", ""), ("3", "a\n\u{e9}\n"), ("5", "sent\n")] {
+        for (number, output) in
+            [("1", "one\n"), ("2", ""), ("3", "a\n\u{e9}\n"), ("5", "sent\n"), ("6", "p1\n"), ("7", "p2\n")]
+        {
             scratch.ts(&["read", &handle, "--command", number, "--strip"]).code(0).stdout(output);
         }
     }
@@ -108,6 +110,48 @@ fn history_has_what_a_line_editor_executed_and_not_what_it_drew() {
         // The lines of one are one row of the history of a zsh, where Up takes each.
         assert_eq!(told[5], if shell == "bash" { &*long } else { expected[2] }, "{shell}");
         assert_eq!(told[6..], ["ls", "echo ab"], "{shell}");
+    }
+}
+
+#[test]
+fn history_has_what_fish_executed_without_its_prompt_at_the_right() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("fish");
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    scratch.ts(&["run", &handle, "function fish_right_prompt; echo 'at  12:34'; end"]).code(0);
+    let all = ["echo one", "echo 'a  b'", "for i in 1 2\n    echo  $i\nend", "echo 'a\nb'"];
+    for (count, typed) in (2..).zip(all) {
+        typed.lines().for_each(|line| drop(scratch.ts(&["send", &handle, line.trim_start()]).code(0)));
+        eventually("it has ended", || ended(&scratch, &handle) == count);
+    }
+    let told = told(&scratch, &handle);
+    let told: Vec<&str> = told[1..].iter().map(|(command, ..)| &**command).collect();
+    assert_eq!(told, all);
+}
+
+#[test]
+fn the_output_of_a_command_has_no_echo_of_what_was_typed_before_it_printed() {
+    for shell in SHELLS {
+        let scratch = Scratch::new();
+        let handle = scratch.create(shell);
+        // Until the next line is typed, the command does not end.
+        let gate = scratch.path.join("gate");
+        crate::support::run(std::process::Command::new("mkfifo").arg(&gate)).code(0);
+        scratch.ts(&["run", &handle, "true"]).code(0);
+        scratch.ts(&["send", &handle, &format!("cat {}", gate.display())]).code(0);
+        eventually("cat", || scratch.ts(&["status", "--json", &handle]).out().contains("\"cat\""));
+        scratch.ts(&["send", &handle, "echo ahead"]).code(0);
+        fs::write(&gate, "from the gate\n").unwrap();
+        eventually("both have ended", || ended(&scratch, &handle) == 3);
+        scratch.ts(&["send", &handle, "cat"]).code(0);
+        scratch.ts(&["wait", &handle, "--input"]).code(0).stdout_has("line");
+        scratch.ts(&["send", &handle, "twice"]).code(0);
+        scratch.ts(&["eof", &handle]).code(0);
+        eventually("cat has ended", || ended(&scratch, &handle) == 4);
+        for (number, output) in [("2", "from the gate\n"), ("3", "ahead\n"), ("4", "twice\n")] {
+            let read = scratch.ts(&["read", &handle, "--command", number, "--strip"]).code(0);
+            assert_eq!(read.out(), output, "{shell}");
+        }
     }
 }
 
@@ -302,6 +346,18 @@ fn history_is_exported_as_spans_and_as_a_script() {
     scratch.bash(&script).code(0);
     assert_eq!(fs::read_to_string(&file).unwrap(), "1 /usr\n2 /usr\n");
     scratch.ts(&["history", "--export=x", &handle]).code(4).complains("otel");
+    // In a directory whose name is to be quoted.
+    let folder = scratch.home().join(r"it's\\ \' $x");
+    fs::create_dir(&folder).unwrap();
+    for shell in ["fish", "bash", "zsh", "dash"] {
+        let there = scratch.create_with(&["--cwd", folder.to_str().unwrap()], shell);
+        scratch.ts(&["run", &there, "pwd"]).code(0);
+        let script = scratch.ts(&["history", "--export=sh", &there]).code(0).out();
+        let path = scratch.path.join("script");
+        fs::write(&path, &script).unwrap();
+        let ran = crate::support::run(std::process::Command::new(shell).arg(&path)).code(0);
+        assert_eq!(ran.out().trim_end(), folder.to_str().unwrap(), "{shell}: {script}");
+    }
     // One command of the recording.
     scratch.ts(&["run", &handle, "echo recorded"]).code(0);
     let cast = scratch.ts(&["cast", "--command=7", &handle]).code(0).out();

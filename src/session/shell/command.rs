@@ -275,7 +275,7 @@ impl ShellCommand {
 }
 
 /// As a word of fish.
-pub(super) fn fish_quoted(path: &OsStr) -> OsString {
+pub(crate) fn fish_quoted(path: &OsStr) -> OsString {
     OsString::from_vec([b"'", escaped(path, b"'\\").as_slice(), b"'"].concat())
 }
 

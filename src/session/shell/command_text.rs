@@ -8,7 +8,7 @@
 use memchr::{memchr, memmem, memrchr};
 
 use crate::{
-    session::shell::marks,
+    session::shell::{command::Dialect, marks},
     terminal::{cells, screen::Screen, text::Strip, tokenizer::BEL},
 };
 
@@ -20,7 +20,8 @@ const MOST_ROWS: usize = 400;
 
 /// `row` is the text of the row in which the prompt begins, and `drawn` all from there to where the command
 /// begins.
-pub(crate) fn command_text(row: &[u8], drawn: &[u8], cols: u16) -> String {
+pub(crate) fn command_text(row: &[u8], drawn: &[u8], cols: u16, dialect: Dialect) -> String {
+    let is_fish = dialect == Dialect::Fish;
     let newlines = memchr::memchr_iter(b'\n', drawn).count();
     let rows = (newlines + (row.len() + drawn.len()) / usize::from(cols.max(1)) + 3).min(MOST_ROWS);
     let mut screen = Screen::new(cols, rows as u16);
@@ -33,13 +34,17 @@ pub(crate) fn command_text(row: &[u8], drawn: &[u8], cols: u16) -> String {
         let (end, may_have_more) = entered(piece);
         screen.feed(&piece[..end]);
         let to = screen.place_after();
-        let mut line = screen.text(from, (to.0, usize::MAX));
-        if may_have_more {
+        // fish leaves the cursor at the end.
+        let mut line = screen.text(from, (to.0, if is_fish { to.1 } else { usize::MAX }));
+        if may_have_more || is_fish && to.0 > from.0 {
             // It is not before the cursor.
             let own = if to.0 == from.0 { screen.text(from, to).len() } else { 0 };
             remove_right_prompt(&mut line, own, usize::from(cols).saturating_sub(from.1));
         }
         let Some((kind, next)) = mark else {
+            if is_fish {
+                line = without_margin(&line, from.1);
+            }
             lines.push(line);
             return lines.join("\n").trim_end().to_owned();
         };
@@ -55,6 +60,16 @@ pub(crate) fn command_text(row: &[u8], drawn: &[u8], cols: u16) -> String {
     }
 }
 
+/// Removes the blanks that fish draws before each line of a command but the first.
+fn without_margin(command: &str, margin: usize) -> String {
+    let mut lines = command.split('\n');
+    let first = lines.next().unwrap_or_default().to_owned();
+    lines.fold(first, |command, line| {
+        let blanks = line.bytes().take(margin).take_while(|byte| *byte == b' ').count();
+        command + "\n" + &line[blanks..]
+    })
+}
+
 /// Removes a prompt at the right from a line's first row, which has `room` cells, and whose first `own` bytes
 /// belong to the line.
 fn remove_right_prompt(line: &mut String, own: usize, room: usize) {
@@ -62,7 +77,9 @@ fn remove_right_prompt(line: &mut String, own: usize, room: usize) {
     let width = cells::width(&line[..row]);
     if width <= room
         && width + 2 >= room
-        && let Some(gap) = line[..row].get(own..).and_then(|rest| rest.rfind("  "))
+        && let Some(rest) = line[..row].get(own..)
+        && let Some(widest @ 2..) = rest.split(|character| character != ' ').map(str::len).max()
+        && let Some(gap) = rest.rfind(&" ".repeat(widest))
     {
         let kept = line[..own + gap].trim_end().len();
         line.replace_range(kept..row, "");
@@ -139,9 +156,31 @@ mod tests {
         for (name, drawn, text) in cases {
             let mark = |kind| format!("\x1b]133;{kind};nbs=secret.1\x07");
             let drawn = drawn.replace("@B@", &mark('B')).replace("@P@", &mark('P'));
-            assert_eq!(command_text(b"", drawn.as_bytes(), 20), *text, "{name}");
+            assert_eq!(command_text(b"", drawn.as_bytes(), 20, Dialect::Zsh), *text, "{name}");
         }
         let drawn = "$ \x1b]133;B;nbs=secret.1\x07echo 0123456789\r\n";
-        assert_eq!(command_text(b"no end", drawn.as_bytes(), 20), "echo 0123456789");
+        assert_eq!(command_text(b"no end", drawn.as_bytes(), 20, Dialect::Bash), "echo 0123456789");
+    }
+    #[test]
+    fn fish_shows_a_prompt_at_the_right_and_a_margin() {
+        let cases = [
+            ("a prompt at the right", "\r\x1b[15C12:34\r\x1b[2Cls -l\r\n\x1b[m", "ls -l"),
+            ("with gaps", "\r\x1b[11Cat  12:34\r\x1b[2Cls\r\n\x1b[m", "ls"),
+            (
+                "lines",
+                "begin\r\n      ls\r\n      'a\r\n    b'\r\n  end\r\n\x1b[m",
+                "begin\n    ls\n    'a\n  b'\nend",
+            ),
+            (
+                "lines and a prompt",
+                "\r\x1b[11Cat  12:34\r\x1b[2Cif x\r\n      y\r\n  end\r\n",
+                "if x\n    y\nend",
+            ),
+            ("a row that is full", "echo  '0123456789'\r\n", "echo  '0123456789'"),
+        ];
+        for (name, drawn, text) in cases {
+            let drawn = "> \x1b]133;B;nbs=secret.1\x07".to_owned() + drawn;
+            assert_eq!(command_text(b"", drawn.as_bytes(), 20, Dialect::Fish), text, "{name}");
+        }
     }
 }

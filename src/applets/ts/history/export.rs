@@ -7,7 +7,7 @@ use crate::{
     outcome::Result,
     session::{
         CommandEntry, SESSION_ENV, SessionDir,
-        shell::{Dialect, ShellCommand},
+        shell::{Dialect, ShellCommand, fish_quoted},
     },
     sys::{clock::unix_seconds, processes::Process},
 };
@@ -149,7 +149,11 @@ fn script(session: &SessionDir, entries: &[CommandEntry]) -> Result<String> {
             if entry.folder != folder
                 && let Some(there) = &entry.folder
             {
-                script += &format!("cd -- '{}'\n", there.replace('\'', "'\\''"));
+                let there = match shell {
+                    Some(Dialect::Fish) => fish_quoted(there.as_ref()).to_string_lossy().into_owned(),
+                    _ => format!("'{}'", there.replace('\'', "'\\''")),
+                };
+                script += &format!("cd -- {there}\n");
             }
             folder = entry.folder.clone();
             script += &format!("{}\n", entry.command);
