@@ -48,7 +48,6 @@ use crate::{
         EndedBy, Events, ExitRecord, INPUT, PendingSession, SaidNotice, SessionDir, Settings, Usage,
         client::{
             SignalKey,
-            input_history::Mode,
             protocol::{Response, SizeSince},
             snapshot::Input,
         },
@@ -629,8 +628,7 @@ impl Relay {
         match self.master.write(&bytes[..room]) {
             Ok(count) if count > 0 => {
                 let mode = journal::mode(&modes, prompt);
-                let lines = (mode == Some(Mode::Lines)).then_some(&bytes[..count]);
-                self.recorder.note_input(self.clients.source(), lines);
+                self.recorder.note_input(self.clients.source(), mode, &bytes[..count]);
                 if self.journal.note(&bytes[..count], offset, mode) {
                     let first = u64::from(self.interactive);
                     let next = self.recorder.last_completion().map_or(first, |last| last.saturating_add(1));

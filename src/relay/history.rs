@@ -12,7 +12,7 @@ use crate::{
     relay::output_state::{CommandOf, CommandStep, UNKNOWN},
     session::{
         CommandEntry, HISTORY, InputSource, OUTPUT,
-        shell::{Dialect, command_text, own_sequences},
+        shell::{Dialect, command_text, fills_row, own_sequences},
     },
     sys::{clock::unix_seconds, files::Folder, processes::Process},
 };
@@ -29,10 +29,13 @@ const LONGEST_DRAWN: u64 = 64 * 1024;
 const LONGEST_ROW: u64 = 512;
 
 /// Fish's own sequences before a command's output, and the echo of typed lines, have fewer bytes.
-const LONGEST_BEFORE: usize = 16 * 1024;
+const LONGEST_BEFORE: u64 = 16 * 1024;
 
-/// Lines that were typed ahead, and whose shell has not shown them.
-const MOST_AHEAD: usize = 64;
+/// Lines that were typed, and whose shell has not shown them.
+const MOST_LINES: usize = 64;
+
+/// A shorter part of a line does not tell which it is.
+const SHORTEST_PART: usize = 20;
 
 /// Lines that cannot be written are kept up to this size.
 const MOST_WAITING: usize = 64 * 1024;
@@ -48,7 +51,9 @@ pub(super) struct History {
     next: u64,
     running: Vec<Running>,
     source: InputSource,
-    ahead: LinesAhead,
+    // What the terminal echoes, and what is typed to line editors.
+    ahead: TypedLines,
+    keyed: TypedLines,
     // The last prompt of a shell that does not say that a command begins.
     prompt: Option<SilentPrompt>,
 }
@@ -57,6 +62,9 @@ struct Running {
     of: CommandOf,
     begun: Instant,
     entry: CommandEntry,
+    /// Its line goes on behind what was taken for the end, which is that of a full row. Where its prompt
+    /// was drawn from, and how wide the terminal was.
+    goes_on: Option<(u64, u16)>,
 }
 
 struct SilentPrompt {
@@ -65,17 +73,17 @@ struct SilentPrompt {
     folder: Option<String>,
 }
 
-/// Lines typed to a shell without a line editor, or to its command. If several are typed at once, the terminal
-/// shows all where they are typed, and at the next prompt nothing.
+/// Typed lines. If several are typed at once to a shell without a line editor, the terminal shows all where
+/// they are typed, and at the next prompt nothing.
 #[derive(Default)]
-struct LinesAhead {
+struct TypedLines {
     lines: VecDeque<String>,
     /// How many of them, the last, have been typed since the last command ended.
     new: usize,
     begun: Vec<u8>,
 }
 
-impl LinesAhead {
+impl TypedLines {
     fn note(&mut self, bytes: &[u8]) {
         for byte in bytes {
             match byte {
@@ -83,12 +91,12 @@ impl LinesAhead {
                     let line = String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned();
                     self.lines.push_back(line);
                     self.new += 1;
-                    if self.lines.len() > MOST_AHEAD {
+                    if self.lines.len() > MOST_LINES {
                         self.take_first();
                     }
                 }
-                // As a terminal edits lines.
-                0x7f | 0x08 => drop(self.begun.pop()),
+                // As a terminal edits lines: a character is a byte and those that continue it.
+                0x7f | 0x08 => while self.begun.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {},
                 0x15 => self.begun.clear(),
                 _ if self.begun.len() < LONGEST_TEXT => self.begun.push(*byte),
                 _ => {}
@@ -96,12 +104,23 @@ impl LinesAhead {
         }
     }
 
-    /// This line has been shown: those before it were for others.
-    fn drop_shown(&mut self, line: &str) {
-        if let Some(at) = self.lines.iter().position(|other| other.trim_end() == line) {
-            self.lines.drain(..=at);
-            self.new = self.new.min(self.lines.len());
+    /// The command as it was typed, of which this is shown: what was typed before was for others.
+    /// If no line of it is here, nobody knows what became of those that are.
+    fn take_shown(&mut self, shown: &str) -> Option<String> {
+        let mut found = false;
+        let mut line_of = |line: &str| match self.lines.iter().position(|typed| is_shown_as(typed, line)) {
+            Some(at) => {
+                found = true;
+                self.lines.drain(..=at).next_back().unwrap_or_default()
+            }
+            None => line.to_owned(),
+        };
+        let command = shown.split('\n').map(&mut line_of).collect::<Vec<_>>().join("\n");
+        self.new = self.new.min(self.lines.len());
+        if !found {
+            self.clear();
         }
+        found.then(|| command.trim_end().to_owned())
     }
 
     fn take_first(&mut self) -> Option<String> {
@@ -124,8 +143,15 @@ impl LinesAhead {
     }
 
     fn clear(&mut self) {
-        *self = LinesAhead::default();
+        *self = TypedLines::default();
     }
+}
+
+/// Is that how this line is shown? Some editors show the end of a long one, and a sign at the margin.
+fn is_shown_as(typed: &str, shown: &str) -> bool {
+    let part = shown.strip_suffix(['<', '>', '+', '*']).map_or("", str::trim);
+    typed.split_whitespace().eq(shown.split_whitespace())
+        || part.len() > SHORTEST_PART && typed.contains(part) && !typed.contains(char::is_control)
 }
 
 impl History {
@@ -141,7 +167,8 @@ impl History {
             next: 1,
             running: Vec::new(),
             source: InputSource::default(),
-            ahead: LinesAhead::default(),
+            ahead: TypedLines::default(),
+            keyed: TypedLines::default(),
             prompt: None,
         })
     }
@@ -151,14 +178,15 @@ impl History {
         self.source = source;
     }
 
-    /// Notes typed lines.
-    pub(super) fn note_lines(&mut self, bytes: &[u8]) {
-        self.ahead.note(bytes);
+    /// Notes typed bytes that are not a secret; does the terminal echo them?
+    pub(super) fn note_typed(&mut self, bytes: &[u8], is_echoed: bool) {
+        if is_echoed { &mut self.ahead } else { &mut self.keyed }.note(bytes);
     }
 
     /// Unread input has been discarded.
     pub(super) fn note_discarded(&mut self) {
         self.ahead.clear();
+        self.keyed.clear();
     }
 
     /// Writes the progress of commands. `given` knows the command of a call.
@@ -186,16 +214,38 @@ impl History {
                     } else {
                         self.shown(command.dialect, prompt, output, cols)
                     };
-                    if command.is_told() {
-                        self.ahead.clear();
-                    } else {
-                        self.ahead.drop_shown(&shown);
-                    }
+                    let shown = match command.is_told() {
+                        true => {
+                            self.note_discarded();
+                            shown
+                        }
+                        false => self.typed(shown),
+                    };
                     let folder = folder.map(|folder| String::from_utf8_lossy(&folder).into_owned());
                     let at_prompt = || self.prompt.as_ref().and_then(|prompt| prompt.folder.clone());
                     let folder = if command.is_told() { folder } else { folder.or_else(at_prompt) };
                     let now = (Instant::now(), SystemTime::now());
                     self.begin(command, given.unwrap_or(shown), source, folder, output, now);
+                    let goes_on = !command.is_told() && self.goes_on(prompt, output, cols);
+                    if let Some(running) =
+                        self.running.last_mut().filter(|last| goes_on && last.of == command)
+                    {
+                        running.goes_on = Some((prompt, cols));
+                    }
+                }
+                CommandStep::Continued { command, output } => {
+                    self.begin_unseen(command);
+                    let before = self.running.iter().find(|running| running.of == command);
+                    if let Some(Running { entry, .. }) = before
+                        && let Some(line) = self.ahead.take_first()
+                    {
+                        let text = format!("{}\n{line}", entry.command);
+                        let (source, folder) = (entry.source, entry.folder.clone());
+                        let now = (Instant::now(), SystemTime::now());
+                        self.begin(command, text, source, folder, output, now);
+                        // All of it has been echoed before.
+                        self.ahead.new = 0;
+                    }
                 }
                 CommandStep::Ended { command, code, end } => self.end(command, code, end),
             }
@@ -218,7 +268,8 @@ impl History {
         let before = self.running.iter().position(|running| running.of == of);
         let before = before.map(|at| self.running.remove(at));
         self.end_from(of.level, None, offset);
-        if command.is_empty() && !of.is_told() {
+        // fish tells of blanks, too.
+        if command.is_empty() && (!of.is_told() || of.dialect == Dialect::Fish) {
             return;
         }
         let id = before.map_or(self.next, |running| running.entry.id);
@@ -236,10 +287,16 @@ impl History {
             shell: of.level,
         };
         self.waiting.extend_from_slice(entry.line().as_bytes());
-        self.running.push(Running { of, begun, entry });
+        self.running.push(Running { of, begun, entry, goes_on: None });
     }
 
     fn end(&mut self, of: CommandOf, code: i32, end: u64) {
+        self.begin_unseen(of);
+        self.end_from(of.level, (code != UNKNOWN).then_some(code), end);
+    }
+
+    /// A line that was typed ahead, of which nothing was shown at its prompt, has been read.
+    fn begin_unseen(&mut self, of: CommandOf) {
         let is_running = self.running.iter().any(|running| running.of.level == of.level);
         // The first prompt of a shell ends nothing.
         if !is_running
@@ -250,21 +307,25 @@ impl History {
         {
             self.begin(of, line, self.source, folder, output, seen);
         }
-        self.end_from(of.level, (code != UNKNOWN).then_some(code), end);
     }
 
     /// The commands of this shell, and of those nested in it, have ended.
     fn end_from(&mut self, level: usize, code: Option<i32>, end: u64) {
         while let Some(at) = self.running.iter().rposition(|running| running.of.level >= level) {
-            let Running { of, begun, mut entry } = self.running.remove(at);
+            let Running { of, begun, mut entry, goes_on } = self.running.remove(at);
             entry.duration = Some(begun.elapsed());
             entry.exit_code = code;
-            let longest = if of.dialect == Dialect::Fish || self.ahead.new > 0 { LONGEST_BEFORE } else { 0 };
-            let mut start = vec![0; longest.min(end.saturating_sub(entry.offset) as usize)];
-            if self.log.read_exact_at(&mut start, entry.offset).is_ok() {
-                let own = if of.dialect == Dialect::Fish { own_sequences(&start) } else { 0 };
-                entry.offset += (own + self.ahead.take_echo(&start[own..])) as u64;
+            let is_looked_at = of.dialect == Dialect::Fish || goes_on.is_some() || self.ahead.new > 0;
+            let longest = if is_looked_at { LONGEST_BEFORE } else { 0 };
+            let start = self.read(entry.offset, end.min(entry.offset + longest));
+            let mut own = if of.dialect == Dialect::Fish { own_sequences(&start) } else { 0 };
+            if let Some((prompt, cols)) = goes_on {
+                let mut ends = memchr::memchr_iter(b'\n', &start).map(|newline| newline + 1);
+                own = ends.find(|at| !self.goes_on(prompt, entry.offset + *at as u64, cols)).unwrap_or(0);
+                let shown = self.shown(of.dialect, prompt, entry.offset + own as u64, cols);
+                entry.command = self.typed(shown);
             }
+            entry.offset += (own + self.ahead.take_echo(&start[own..])) as u64;
             entry.length = Some(end.saturating_sub(entry.offset));
             self.waiting.extend_from_slice(entry.line().as_bytes());
         }
@@ -278,15 +339,35 @@ impl History {
 
     /// How the command reads on the terminal.
     fn shown(&self, dialect: Dialect, prompt: u64, output: u64, cols: u16) -> String {
+        let (row, drawn) = self.drawn(prompt, output);
+        command_text(&row, &drawn, cols, dialect)
+    }
+
+    /// The command as it was typed, if that is known.
+    fn typed(&mut self, shown: String) -> String {
+        let keyed = self.keyed.take_shown(&shown);
+        self.ahead.take_shown(&shown).or(keyed).unwrap_or(shown)
+    }
+
+    /// Does the drawing up to there end in a full row, at which some editors continue in the next one?
+    fn goes_on(&self, prompt: u64, output: u64, cols: u16) -> bool {
+        let (row, drawn) = self.drawn(prompt, output);
+        fills_row(&row, &drawn, cols)
+    }
+
+    /// The text in the row before a prompt, and the bytes drawn from the prompt on.
+    fn drawn(&self, prompt: u64, output: u64) -> (Vec<u8>, Vec<u8>) {
         let prompt = prompt.max(output.saturating_sub(LONGEST_DRAWN));
-        let start = prompt.saturating_sub(LONGEST_ROW);
-        let mut bytes = vec![0; usize::try_from(output - start).unwrap_or(0)];
-        if self.log.read_exact_at(&mut bytes, start).is_err() {
-            return String::new();
-        }
-        let (before, drawn) = bytes.split_at((prompt - start) as usize);
-        let row = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
-        command_text(&before[row..], drawn, cols, dialect)
+        let mut before = self.read(prompt.saturating_sub(LONGEST_ROW), prompt);
+        before.drain(..memchr::memrchr(b'\n', &before).map_or(0, |newline| newline + 1));
+        (before, self.read(prompt, output))
+    }
+
+    /// These bytes of the log; none if they are gone.
+    fn read(&self, start: u64, end: u64) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(end.saturating_sub(start)).unwrap_or(0)];
+        let read = self.log.read_exact_at(&mut bytes, start);
+        if read.is_ok() { bytes } else { Vec::new() }
     }
 
     /// Writes line by line: if we are killed, the file has whole lines. If the disk is full, the next
@@ -375,19 +456,35 @@ mod tests {
     }
 
     #[test]
-    fn lines_typed_ahead_are_edited_as_a_terminal_does() {
-        let mut ahead = LinesAhead::default();
-        ahead.note(b"for a program\rabx\x7fc\nall of it\x15none\r");
-        ahead.note(b"half");
-        assert_eq!(ahead.lines, ["for a program", "abc", "none"]);
-        ahead.drop_shown("abc");
-        assert_eq!(ahead.lines, ["none"]);
-        ahead.note(b"\rmore\r");
+    fn typed_lines_are_edited_as_a_terminal_does() {
+        let mut typed = TypedLines::default();
+        typed.note("for a program\rab\u{e9}\x7fc\nall of it\x15none\r".as_bytes());
+        typed.note(b"half");
+        assert_eq!(typed.lines, ["for a program", "abc", "none"]);
+        assert_eq!(typed.take_shown("abc"), Some("abc".into()));
+        assert_eq!(typed.lines, ["none"]);
+        typed.note(b"\rmore\r");
         for (printed, echo) in [("none\r\nhalf\r\nof this", 12), ("none\r\n", 0)] {
-            assert_eq!(ahead.take_echo(printed.as_bytes()), echo);
+            assert_eq!(typed.take_echo(printed.as_bytes()), echo);
         }
-        ahead.note(b"x\r");
-        ahead.clear();
-        assert_eq!(ahead.take_echo(b"x\r\n"), 0);
+        typed.note(b"x\r");
+        assert_eq!(typed.take_shown("y"), None);
+        assert_eq!(typed.take_echo(b"x\r\n"), 0);
+        typed.note(b"a\tb  c\rend\r");
+        assert_eq!(typed.take_shown("begun\na       b  c\nend"), Some("begun\na\tb  c\nend".into()));
+    }
+
+    #[test]
+    fn a_line_is_known_by_the_part_that_is_shown() {
+        let long = format!("echo {}", "0123456789 ".repeat(9));
+        for (typed, shown, is_it) in [
+            (&*long, "3456789 0123456789 0123456789    <", true),
+            (&long, "3456789 0123456789 0123456789    x", false),
+            (&long, "9 012 <", false),
+            (&format!("\x01{long}"), "3456789 0123456789 0123456789    <", false),
+            ("cat <", "cat <", true),
+        ] {
+            assert_eq!(is_shown_as(typed, shown), is_it, "{shown}");
+        }
     }
 }

@@ -90,6 +90,8 @@ pub(crate) struct DoneCommand {
 pub(crate) enum CommandStep {
     /// It has begun. Its prompt was drawn from `prompt` on, and its output comes behind `output`.
     Begun { command: CommandOf, prompt: u64, output: u64, folder: Option<Vec<u8>> },
+    /// Its next line was typed before its shell asked for that, and its output comes behind `output`.
+    Continued { command: CommandOf, output: u64 },
     /// The prompt of a shell ends that does not say that a command begins.
     SilentPrompt { level: usize, end: u64 },
     /// It has ended, at this length of the log.
@@ -424,7 +426,17 @@ impl OutputState {
                 shell.reads = true;
                 self.steps.push(CommandStep::SilentPrompt { level: found.level, end: found.end });
             }
-            Mark::Unfinished { .. } => shell.reads = is_silent,
+            Mark::Unfinished { .. } => {
+                // The first line may have been typed before its prompt, too.
+                let lines = usize::from(shell.reads) + 1;
+                let is_ahead = is_silent && !shell.edits && self.lines_typed >= lines;
+                shell.reads = is_silent && !is_ahead;
+                if is_ahead {
+                    self.lines_typed -= lines;
+                    let seq = shell.last.map_or(0, |last| last.saturating_add(1));
+                    self.steps.push(CommandStep::Continued { command: command(seq), output: found.end });
+                }
+            }
             Mark::OutputEnd { .. } => shell.output_end = Some(found.start),
             Mark::Started { seq } | Mark::Begun { seq } => {
                 (shell.reads, shell.output_end) = (false, None);

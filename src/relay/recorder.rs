@@ -22,7 +22,7 @@ use crate::{
     session::{
         CLAIMS, COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, InputSource, OUTPUT,
         SIZES, SessionSpec, Settings, TIMES,
-        client::PromptState,
+        client::{PromptState, input_history::Mode},
         completion_line,
         shell::{Dialect, ShellCommand},
         size_line,
@@ -205,12 +205,13 @@ impl Recorder {
         self.history.note_discarded();
     }
 
-    /// Records the source of typed bytes, and their lines, if they are lines of text.
-    pub(crate) fn note_input(&mut self, source: InputSource, lines: Option<&[u8]>) {
+    /// Records typed bytes and their source; `mode` is the terminal's, if they are not a secret.
+    pub(crate) fn note_input(&mut self, source: InputSource, mode: Option<Mode>, bytes: &[u8]) {
+        let is_echoed = mode == Some(Mode::Lines);
         self.history.note_source(source);
-        self.meaning.note_editor(lines.is_none());
-        if let Some(lines) = lines {
-            self.history.note_lines(lines);
+        self.meaning.note_editor(!is_echoed);
+        if mode.is_some() {
+            self.history.note_typed(bytes, is_echoed);
         }
     }
 

@@ -5,7 +5,12 @@
 //! the command that ran then has no second line. The file is bounded: the oldest lines go. Numbers count from
 //! 1 without gaps, so the first remaining number shows how many commands have gone.
 
-use std::{fs::File, io, os::unix::fs::FileExt, time::Duration};
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use serde_json::Value;
 
@@ -14,10 +19,14 @@ use crate::{
     outcome::{Failure, Result},
     session::SessionDir,
     sorted::Map,
-    terminal::text,
+    sys::clock,
+    terminal::{cells, text},
 };
 
 pub(crate) const HISTORY: &str = "history";
+
+/// How many cells a directory takes at least.
+const FOLDER: usize = 20;
 
 /// How much of the file is read at once.
 const BLOCK: usize = 64 * 1024;
@@ -112,6 +121,20 @@ impl CommandEntry {
 
     pub(crate) fn line(&self) -> String {
         self.describe(Object::new()).line()
+    }
+
+    /// The row for a person; begins with the session's handle, if given.
+    pub(crate) fn row(&self, handle: Option<&str>) -> String {
+        let started = clock::plain(UNIX_EPOCH + self.started);
+        let (duration, code) = self.outcome();
+        let folder = self.folder.as_ref().map_or("-".to_owned(), |folder| text::escaped(folder.as_bytes()));
+        let lead = handle.map_or(String::new(), |handle| format!("{handle} "));
+        format!(
+            "{lead} {:>4}  {started}  {duration:>7}  {code:>3}  {}  {}\n",
+            self.id,
+            cells::fitted(&folder, FOLDER),
+            self.on_one_line()
+        )
     }
 
     /// `None` if it is not a complete line of this format.

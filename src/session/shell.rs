@@ -12,7 +12,7 @@ mod run_script;
 mod startup;
 
 pub(crate) use command::{Dialect, ShellCommand, ShellStart, fish_quoted};
-pub(crate) use command_text::command_text;
+pub(crate) use command_text::{command_text, fills_row};
 pub(crate) use command_tracker::{
     Beginning, CommandTracker, Stage, own_end, own_sequences, unreported_prompt,
 };

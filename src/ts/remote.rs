@@ -18,6 +18,8 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
+
 use crate::{
     call::CommandLine,
     cli,
@@ -28,7 +30,7 @@ use crate::{
         name::{self, MachineName},
     },
     outcome::{Failure, Result, Trying},
-    session::{ActivityView, StateDir},
+    session::{ActivityView, CommandEntry, StateDir},
     sys::{
         child,
         deadline::Deadline,
@@ -78,8 +80,10 @@ struct Plan {
     ansi: bool,
     /// The session's output comes without escape sequences.
     strips: bool,
-    /// The lists are merged into one table here.
+    /// The lists, or the histories, are merged into one here.
     table: bool,
+    /// How many commands of all are wanted.
+    last: Option<u64>,
     /// Output is printed as it comes, from any machine.
     at_once: bool,
     /// It ends when its reader has gone; the others find that out when they print.
@@ -122,7 +126,12 @@ impl Plan {
         if let Some((Some(machine), _)) = inherits.as_ref().filter(|_| on.is_empty()) {
             on.push(machine.as_str().into());
         }
-        let table = verb == "list" && (call.has("long") || call.has("waiting")) && !call.json();
+        let named = machines(&on)?;
+        let table = match verb {
+            "list" => (call.has("long") || call.has("waiting")) && !call.json(),
+            "history" => named.len() > 1 && !call.has("follow"),
+            _ => false,
+        };
         let form = match call.takes("strip") && call.takes("rendered") {
             true => output::form_wanted(call)?,
             false => (call.has("strip"), None),
@@ -137,7 +146,7 @@ impl Plan {
                 }?;
                 Some([OsStr::new("--"), option.as_ref(), OsStr::new("="), value].into_iter().collect())
             });
-            words.splice(..0, table.then(|| "--json".into()));
+            words.splice(..0, (table && !call.json()).then(|| "--json".into()));
             // Whatever the default is there.
             words.splice(..0, (form.0 && !call.has("strip")).then(|| "--strip".into()));
             words.splice(..0, (form.1.is_some() && !call.has("rendered")).then(|| "--rendered".into()));
@@ -148,9 +157,7 @@ impl Plan {
             if !sessions.is_empty() {
                 return Err(Failure::bad_args("cannot use --on with SESSION".into()));
             }
-            for machine in machines(&on)? {
-                parts.push(Part { machine, words: words(&[]) });
-            }
+            parts.extend(named.into_iter().map(|machine| Part { machine, words: words(&[]) }));
         }
         for session in sessions {
             let (machine, there) = on_machine(session)?;
@@ -200,6 +207,7 @@ impl Plan {
             ansi,
             strips: form.0 || (is_plain && !ansi),
             table,
+            last: if verb == "history" { call.optional("last", cli::number)? } else { None },
             at_once: follows || AT_ONCE.contains(&verb),
             follows: follows || verb == "attach",
         }))
@@ -327,6 +335,24 @@ impl Plan {
         Ok(())
     }
 
+    /// The histories, merged.
+    fn history(&self, running: &[Running]) -> String {
+        let mut all = Vec::new();
+        for line in running.iter().flat_map(|running| running.printer.kept.split(|byte| *byte == b'\n')) {
+            let Some(entry) = CommandEntry::parse(line) else { continue };
+            let told: Value = serde_json::from_slice(line).unwrap_or_default();
+            let shown = match self.json {
+                true => String::from_utf8_lossy(line).into_owned() + "\n",
+                false => entry.row(told["handle"].as_str()),
+            };
+            all.push((entry.started, shown));
+        }
+        all.sort_by_key(|(started, _)| *started);
+        let last = self.last.map_or(usize::MAX, |last| last as usize);
+        all.drain(..all.len().saturating_sub(last));
+        all.into_iter().map(|(_, shown)| shown).collect()
+    }
+
     /// Calls several machines side by side.
     fn call_all(mut self, verb: &str) -> Result<()> {
         let mut running = Vec::new();
@@ -372,7 +398,7 @@ impl Plan {
             }
             if over {
                 if self.table && running.iter().any(|running| matches!(running.ended, Some(Ok(())))) {
-                    cli::print(table(&running))?;
+                    cli::print(if verb == "history" { self.history(&running) } else { table(&running) })?;
                 }
                 return self.result(running);
             }
@@ -531,9 +557,7 @@ impl Running {
             && !self.told
         {
             // Errors of other machines have already been printed, as they were there.
-            if let Some(line) =
-                failure.line(voice(&self.printer.verb), self.printer.json && !self.printer.table)
-            {
+            if let Some(line) = failure.line(voice(&self.printer.verb), self.printer.json_errors) {
                 let _ = io::stderr().write_all(line.as_bytes());
             }
             self.told = true;

@@ -1,8 +1,12 @@
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, eventually};
+use crate::{
+    integrate::Sshd,
+    machines::Elsewhere,
+    support::{Scratch, eventually, run, start, wait_for_tracer},
+};
 
 /// The commands of a session, as `history --json` tells them.
 fn commands(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
@@ -136,7 +140,7 @@ fn the_output_of_a_command_has_no_echo_of_what_was_typed_before_it_printed() {
         let handle = scratch.create(shell);
         // Until the next line is typed, the command does not end.
         let gate = scratch.path.join("gate");
-        crate::support::run(std::process::Command::new("mkfifo").arg(&gate)).code(0);
+        run(Command::new("mkfifo").arg(&gate)).code(0);
         scratch.ts(&["run", &handle, "true"]).code(0);
         scratch.ts(&["send", &handle, &format!("cat {}", gate.display())]).code(0);
         eventually("cat", || scratch.ts(&["status", "--json", &handle]).out().contains("\"cat\""));
@@ -152,6 +156,29 @@ fn the_output_of_a_command_has_no_echo_of_what_was_typed_before_it_printed() {
             let read = scratch.ts(&["read", &handle, "--command", number, "--strip"]).code(0);
             assert_eq!(read.out(), output, "{shell}");
         }
+    }
+}
+
+#[test]
+fn lines_that_were_typed_at_once_to_a_shell_without_an_editor_are_told_apart() {
+    let scratch = Scratch::new();
+    let handle = scratch.create("dash");
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    let all = [
+        ("cat <<end\nbody\nend", "body\n"),
+        ("echo 'a\tb'", "a\tb\n"),
+        ("if true\nthen echo yes\nfi", "yes\n"),
+        ("cat <<end\nlast\nend", "last\n"),
+    ];
+    let lines = all[..3].iter().map(|(text, _)| format!("{text}\n")).collect::<String>();
+    scratch.ts(&["send", "--no-enter", &handle, &lines]).code(0);
+    eventually("they have ended", || ended(&scratch, &handle) == 3);
+    // One by one.
+    all[3].0.lines().for_each(|line| drop(scratch.ts(&["send", &handle, line]).code(0)));
+    eventually("it has ended", || ended(&scratch, &handle) == 4);
+    for ((number, told), (text, output)) in (1..).zip(told(&scratch, &handle)).zip(all) {
+        assert_eq!(told, (text.to_owned(), "send".to_owned(), 0));
+        scratch.ts(&["read", &handle, "--strip", &format!("--command={number}")]).code(0).stdout(output);
     }
 }
 
@@ -355,7 +382,7 @@ fn history_is_exported_as_spans_and_as_a_script() {
         let script = scratch.ts(&["history", "--export=sh", &there]).code(0).out();
         let path = scratch.path.join("script");
         fs::write(&path, &script).unwrap();
-        let ran = crate::support::run(std::process::Command::new(shell).arg(&path)).code(0);
+        let ran = run(Command::new(shell).arg(&path)).code(0);
         assert_eq!(ran.out().trim_end(), folder.to_str().unwrap(), "{shell}: {script}");
     }
     // One command of the recording.
@@ -391,4 +418,215 @@ fn history_has_what_a_person_typed() {
     assert_eq!(told(&scratch, &handle), expected);
     scratch.ts(&["kill", &handle]).code(0);
     scratch.ts(&["wait", &person, "--input"]).code(0);
+}
+
+#[test]
+fn history_shows_other_machines_and_merges_all() {
+    let there = Elsewhere::new();
+    let one = there.create("bash");
+    let two = there.scratch.create("bash");
+    for (handle, command, code) in [
+        (&one, "echo first", 0),
+        (&two, "echo second", 0),
+        (&one, "sh -c 'exit 3'", 3),
+        (&two, "false", 1),
+        (&one, "echo last", 0),
+    ] {
+        there.ts(&["run", handle, command]).code(code);
+    }
+    let shown = |arguments: &[&str]| {
+        let of =
+            |command: &Value| ["handle", "command"].map(|name| command[name].as_str().unwrap().to_owned());
+        commands(&there.scratch, arguments).iter().map(of).collect::<Vec<_>>()
+    };
+    let on = |handle: &String, command: &str| [handle.clone(), command.to_owned()];
+    assert_eq!(shown(&["--failed", &one]), [on(&one, "sh -c 'exit 3'")]);
+    assert_eq!(shown(&["--on=box", "--all", "--last=1"]), [on(&one, "echo last")]);
+    let all = [on(&one, "sh -c 'exit 3'"), on(&two, "false"), on(&one, "echo last")];
+    assert_eq!(shown(&["--on=all", "--all", "--last=3"]), all);
+    let rows = there.ts(&["history", "--on=all", "--all", "--last=3"]).code(0).silent().out();
+    for (row, [handle, command]) in rows.lines().zip(all) {
+        assert!(row.starts_with(&format!("{handle}   ")) && row.ends_with(&command), "{rows}");
+    }
+    there.ts(&["read", &one, "--strip", "--command=1"]).code(0).stdout("first\n");
+    let script = there.ts(&["history", "--export=sh", &one]).code(0).out();
+    assert!(script.contains("\necho first\n"), "{script}");
+    let following = there.scratch.start(&["history", "--follow", "--last=1", &one]);
+    there.ts(&["send", &one, "exit 5"]).code(0);
+    let followed = following.finish().code(0).out();
+    assert!(followed.lines().last().unwrap().ends_with("  exit 5"), "{followed}");
+    // What is known of the others is shown where one cannot be reached.
+    there.ts(&["machine", "add", "gone", "false"]).code(0);
+    let ran = there.ts(&["history", "--on=all", "--all", "--json", "--last=1"]).code(255);
+    assert!(ran.out().contains("exit 5"), "{ran:?}");
+    assert!(serde_json::from_str::<Value>(&ran.err()).is_ok_and(|error| error["exit"] == 255), "{ran:?}");
+    there.ts(&["machine", "remove", "gone"]).code(0);
+    there.ts(&["kill", &two]).code(0);
+}
+
+#[test]
+fn history_has_what_shells_of_su_and_ssh_executed() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch, "env PS1='mine# ' bash --norc");
+    let handle = scratch.create("bash");
+    scratch.ts(&["wait", &handle, "--input"]).code(0);
+    for command in ["PS1='mine# ' su -p -s /bin/dash nobody", &sshd.command] {
+        scratch.ts(&["run", &handle, "cd /usr"]).code(0);
+        scratch.ts(&["send", &handle, command]).code(0);
+        scratch.ts(&["wait", &handle, "--pattern=mine# "]).code(0);
+        scratch.ts(&["integrate", "--timeout=30", &handle]).code(0);
+        scratch.ts(&["run", &handle, "cd /usr/share"]).code(0);
+        scratch.ts(&["run", &handle, "echo 'it''s\nthere'"]).code(0).stdout("its\nthere\n");
+        scratch.ts(&["ask", &handle, "echo typed"]).code(0);
+        scratch.ts(&["send", &handle, "exit 3"]).code(0);
+        scratch.ts(&["wait", &handle, "--complete"]).code(0);
+        let all = commands(&scratch, &[&handle, "--last=5"]);
+        let told: Vec<_> = all
+            .iter()
+            .map(|told| {
+                let word = |name: &str| told[name].as_str().unwrap();
+                (word("command"), word("source"), told["shell"].as_u64().unwrap() > 0, &told["exit_code"])
+            })
+            .collect();
+        let expected = [
+            (command, "send", false, 3),
+            ("cd /usr/share", "run", true, 0),
+            ("echo 'it''s\nthere'", "run", true, 0),
+            ("echo typed", "ask", true, 0),
+            ("exit 3", "send", true, 3),
+        ];
+        let expected = expected.map(|(text, source, inside, code)| (text, source, inside, Value::from(code)));
+        assert_eq!(
+            told,
+            expected.each_ref().map(|(text, source, inside, code)| (*text, *source, *inside, code))
+        );
+        let number = all[2]["command_id"].to_string();
+        scratch.ts(&["read", &handle, "--strip", "--command", &number]).code(0).stdout("its\nthere\n");
+    }
+}
+
+/// By which way a command is typed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Run,
+    Ask,
+    Send,
+    /// With the lines after it, at once.
+    Ahead,
+    Paste,
+    /// A mistake in it, and mended.
+    Keys,
+    /// By a person.
+    Attached,
+}
+
+/// Each has a tag of its own in the arguments of what it executes.
+const TWENTY: [(Way, &str, i64); 20] = [
+    (Way::Run, "/bin/echo t1", 0),
+    (Way::Run, "cd /usr; /bin/echo t2", 0),
+    (Way::Run, "/bin/echo 'two\nlines' t3", 0),
+    (Way::Run, "/bin/sh -c 'exit 4' t4", 4),
+    (Way::Run, "/bin/echo t5 \u{e9} \"$HOME\" | /bin/cat", 0),
+    (Way::Ask, "/bin/echo t6  'with  blanks'", 0),
+    (Way::Send, "/bin/echo \"t7\nand more\"", 0),
+    (Way::Ask, "/bin/sh -c 'kill -TERM $$' t8", 143),
+    (Way::Send, "/bin/echo t9", 0),
+    (Way::Send, "/bin/echo t10 \"a quoted \\\"word\\\"\" # and a comment", 0),
+    (Way::Send, LONG, 0),
+    (Way::Send, "/bin/sh -c 'exit 12' t12; /bin/echo on", 0),
+    (Way::Ahead, "/bin/echo t13", 0),
+    (Way::Ahead, "/bin/echo t14", 0),
+    (Way::Send, "/bin/sh -c 'exit 15' t15", 15),
+    (Way::Paste, "/bin/echo t16 pasted", 0),
+    (Way::Keys, "/bin/echo t17 without a mistake", 0),
+    (Way::Keys, "/bin/sh -c 'exit 18' t18", 18),
+    (Way::Attached, "/bin/echo t19", 0),
+    (Way::Attached, "/bin/echo 't20\nof a person'", 0),
+];
+
+/// It takes more than a row.
+const LONG: &str = "/bin/echo t11 one two three four five six seven eight nine ten eleven twelve thirteen \
+                    fourteen fifteen sixteen seventeen eighteen nineteen twenty";
+
+/// The first word that is a tag.
+fn tag(text: &str) -> Option<&str> {
+    text.split(|character: char| !character.is_ascii_alphanumeric())
+        .find(|word| word.strip_prefix('t').is_some_and(|digits| digits.parse::<u8>().is_ok()))
+}
+
+#[test]
+fn history_agrees_with_the_system_calls_of_each_shell_and_with_the_history_of_bash() {
+    for shell in SHELLS {
+        let scratch = Scratch::new();
+        let person = scratch.create("bash");
+        let handle = scratch.create(shell);
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
+        let (pid, calls) = (scratch.file(&handle, "pid"), scratch.path.join("calls"));
+        let mut strace = scratch.command("strace");
+        strace.args(["-qq", "-f", "-e", "trace=execve", "-e", "signal=none", "-o"]).arg(&calls);
+        let tracing = start(strace.args(["-p", pid.trim()]));
+        wait_for_tracer(pid.trim());
+        scratch.ts(&["send", &person, &format!("nbs-ts attach --interactive {handle}")]).code(0);
+        let (mut count, mut ahead) = (0, String::new());
+        for (way, text, code) in TWENTY {
+            count += 1;
+            if way != Way::Ahead && !ahead.is_empty() {
+                let lines = std::mem::take(&mut ahead) + text + "\n";
+                scratch.ts(&["send", "--no-enter", &handle, &lines]).code(0);
+                eventually("they have ended", || ended(&scratch, &handle) == count);
+                continue;
+            }
+            match way {
+                Way::Run => drop(scratch.ts(&["run", &handle, text]).code(code as i32)),
+                Way::Ask => drop(scratch.ts(&["ask", &handle, text]).code(0)),
+                Way::Send => text.lines().for_each(|line| drop(scratch.ts(&["send", &handle, line]))),
+                Way::Ahead => {
+                    ahead += &format!("{text}\n");
+                    continue;
+                }
+                Way::Paste => drop(scratch.ts(&["send", "--paste", &handle, text]).code(0)),
+                Way::Keys => {
+                    scratch.ts(&["send", "--no-enter", &handle, &format!("{text}xyz")]).code(0);
+                    scratch.ts(&["key", &handle, "BSpace", "BSpace", "BSpace", "Enter"]).code(0);
+                }
+                Way::Attached => {
+                    let keys = format!("{text}\r").replace('\n', "\r");
+                    let typing = ["send", "--stdin", "--no-enter", &person];
+                    scratch.ts_with_input(&typing, keys.as_bytes()).code(0);
+                }
+            }
+            eventually("it has ended", || ended(&scratch, &handle) == count);
+        }
+        let all = told(&scratch, &handle);
+        let expected: Vec<_> = TWENTY
+            .iter()
+            .map(|(way, text, code)| {
+                let source = match way {
+                    Way::Run => "run",
+                    Way::Ask => "ask",
+                    Way::Send | Way::Ahead | Way::Paste => "send",
+                    Way::Keys => "key",
+                    Way::Attached => "attached",
+                };
+                ((*text).to_owned(), source.to_owned(), *code)
+            })
+            .collect();
+        assert_eq!(all, expected, "{shell}");
+        if shell == "bash" {
+            let listed = scratch.ts(&["run", &handle, "fc -ln 1"]).code(0).out();
+            let listed: Vec<&str> = listed.split("\t ").skip(1).map(str::trim_end).collect();
+            let recorded: Vec<&str> = all.iter().map(|(text, ..)| &**text).collect();
+            assert_eq!(listed[..20], recorded);
+        }
+        scratch.ts(&["send", &handle, "exit"]).code(0);
+        scratch.ts(&["wait", &handle, "--exit"]).code(0);
+        tracing.finish();
+        let calls = fs::read_to_string(calls).unwrap();
+        let mut executed: Vec<&str> =
+            calls.lines().filter(|call| call.ends_with(" = 0")).filter_map(tag).collect();
+        executed.dedup();
+        let recorded: Vec<&str> = all.iter().filter_map(|(text, ..)| tag(text)).collect();
+        assert_eq!(executed, recorded, "{shell}: {calls}");
+        scratch.ts(&["wait", &person, "--input"]).code(0);
+    }
 }

@@ -7,7 +7,8 @@
 //! first: number, start, duration, exit code, directory, command. A command that
 //! runs has neither a duration nor an exit code. Without SESSION, it is the
 //! session that the call is in. With --all or --name, sorts the commands of all
-//! by their start; then the session's handle begins each line.
+//! sessions, on all machines, by their start; then the session's handle begins
+//! each line.
 //!
 //! The shells are those that report: the session's own, and nested ones after
 //! `integrate`. `read --command=N` prints the output of command N. nbs drops the
@@ -41,7 +42,7 @@ use std::{
     ffi::OsStr,
     io,
     os::unix::ffi::OsStrExt,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
 use regex_lite::Regex;
@@ -57,12 +58,7 @@ use crate::{
         CommandEntry, Handle, Name, SESSION_ENV, SessionDir, StateDir, Target,
         client::{RelayClient, WaitOutcome},
     },
-    sys::{
-        clock::{self, unix_seconds},
-        deadline::Deadline,
-        poll::PollSet,
-    },
-    terminal::{cells, text},
+    sys::{clock::unix_seconds, deadline::Deadline, poll::PollSet},
 };
 
 struct HistoryFilter {
@@ -207,20 +203,8 @@ fn follow(
 }
 
 fn line(entry: &CommandEntry, handle: &Handle, with_handle: bool, json: bool) -> String {
-    if json {
-        return entry.describe(Object::new().text("handle", handle.as_str())).line();
+    match json {
+        true => entry.describe(Object::new().text("handle", handle.as_str())).line(),
+        false => entry.row(with_handle.then_some(handle.as_str())),
     }
-    let started = clock::plain(UNIX_EPOCH + entry.started);
-    let (duration, code) = entry.outcome();
-    let folder = entry.folder.as_ref().map_or("-".to_owned(), |folder| text::escaped(folder.as_bytes()));
-    let lead = if with_handle { format!("{handle}  ") } else { " ".to_owned() };
-    format!(
-        "{lead}{:>4}  {started}  {duration:>7}  {code:>3}  {}  {}\n",
-        entry.id,
-        cells::fitted(&folder, FOLDER),
-        entry.on_one_line()
-    )
 }
-
-/// How many cells a directory takes at least.
-const FOLDER: usize = 20;

@@ -32,7 +32,11 @@ pub(crate) fn command_text(row: &[u8], drawn: &[u8], cols: u16, dialect: Dialect
         let mark = next_mark(&drawn[at..]);
         let piece = &drawn[at..mark.map_or(drawn.len(), |(_, next)| at + next)];
         let (end, may_have_more) = entered(piece);
-        screen.feed(&piece[..end]);
+        if dialect == Dialect::Posix {
+            draw(&mut screen, &piece[..end], cols)
+        } else {
+            screen.feed(&piece[..end])
+        }
         let to = screen.place_after();
         // fish leaves the cursor at the end.
         let mut line = screen.text(from, (to.0, if is_fish { to.1 } else { usize::MAX }));
@@ -58,6 +62,32 @@ pub(crate) fn command_text(row: &[u8], drawn: &[u8], cols: u16, dialect: Dialect
         }
         from = place;
     }
+}
+
+/// The bytes by which busybox continues in the next row.
+const NEXT_ROW: &[u8] = b"\r\r\n";
+
+/// Draws a line on several rows as one.
+fn draw(screen: &mut Screen, mut drawn: &[u8], cols: u16) {
+    while let Some(at) = memmem::find(drawn, NEXT_ROW) {
+        let (before, rest) = drawn.split_at(at);
+        let (end, rest) = rest.split_at(NEXT_ROW.len());
+        screen.feed(before);
+        if screen.place_after().1 < usize::from(cols) {
+            screen.feed(end);
+        }
+        drawn = rest;
+    }
+    screen.feed(drawn);
+}
+
+/// Does the drawing end at the end of a row, where busybox continues in the next one?
+pub(crate) fn fills_row(row: &[u8], drawn: &[u8], cols: u16) -> bool {
+    let Some(drawn) = drawn.strip_suffix(NEXT_ROW) else { return false };
+    let mut screen = Screen::new(cols, MOST_ROWS as u16);
+    screen.feed(row);
+    draw(&mut screen, drawn, cols);
+    screen.place_after().1 == usize::from(cols)
 }
 
 /// Removes the blanks that fish draws before each line of a command but the first.

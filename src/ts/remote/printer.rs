@@ -37,8 +37,9 @@ pub(super) struct Printer {
     pub(super) kept: Vec<u8>,
     kept_errors: Vec<u8>,
     nonsense: bool,
-    /// The output is part of a table; errors are still for a person.
-    pub(super) table: bool,
+    /// The output is part of a table.
+    table: bool,
+    pub(super) json_errors: bool,
 }
 
 /// The name before the errors of a call.
@@ -122,6 +123,7 @@ impl Printer {
             kept_errors: Vec::new(),
             nonsense: false,
             table: plan.table,
+            json_errors: plan.json || verb == "events",
         }
     }
 
@@ -180,7 +182,7 @@ impl Printer {
 
     fn error_shown(&self, line: &str) -> String {
         let who = voice(&self.verb);
-        let said = |line: &str| json::error_of(line).filter(|_| self.table);
+        let said = |line: &str| json::error_of(line).filter(|_| self.table && !self.json_errors);
         let Some(machine) = &self.machine else {
             return said(line).map_or_else(|| format!("{line}\n"), |said| format!("{who}: {said}\n"));
         };
@@ -323,6 +325,7 @@ mod tests {
             ansi: false,
             strips,
             table: false,
+            last: None,
             at_once: false,
             follows: false,
         };
