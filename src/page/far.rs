@@ -279,16 +279,18 @@ enum Kind {
     Text,
     Number,
     Truth,
+    Texts,
 }
 
 /// The fields of a session besides its screen (`tile.rs`), except those that are checked one by one.
-const ABOUT: [(&str, Kind); 8] = [
+const ABOUT: [(&str, Kind); 9] = [
     ("command", Kind::Text),
     ("word", Kind::Text),
     ("terminal", Kind::Text),
     ("since", Kind::Number),
     ("question", Kind::Text),
     ("question_id", Kind::Text),
+    ("choices", Kind::Texts),
     ("started", Kind::Number),
     ("title", Kind::Text),
 ];
@@ -338,6 +340,7 @@ fn with_fields(
             Kind::Text => value.is_string(),
             Kind::Number => value.is_number(),
             Kind::Truth => value.is_boolean(),
+            Kind::Texts => value.as_array().is_some_and(|texts| texts.iter().all(Value::is_string)),
         };
         if !is_one && !value.is_null() {
             return None;
@@ -454,7 +457,7 @@ mod tests {
             format!("{{{named},{more}}}")
         };
         let there = |more: &str| whole(more).replace("box:", "");
-        let rest = "\"word\":\"idle\",\"terminal\":\"line\",\"since\":1.5,\"question\":null,\"question_id\":null,\"started\":1,\"title\":\"<b>\"";
+        let rest = "\"word\":\"idle\",\"terminal\":\"line\",\"since\":1.5,\"question\":null,\"question_id\":null,\"choices\":[\"y\"],\"started\":1,\"title\":\"<b>\"";
         let receipt = "\"exit_code\":-1,\"timed_out\":true,\"signal\":null,\"ended_by\":\"kill\",\"started\":1,\
                        \"ended\":2,\"duration_ms\":3,\"output_bytes\":4,\"drained\":false";
         // Nothing is known of it yet.
@@ -471,7 +474,8 @@ mod tests {
             ("\"activity\":\"idle\"", "\"activity\":\"__proto__\""),
             ("\"line\"", "true"),
             ("1.5", "\"1.5\""),
-            ("null,\"started\"", "[],\"started\""),
+            ("[\"y\"],\"started\"", "[[]],\"started\""),
+            ("null,\"choices\"", "[],\"choices\""),
             ("\"<b>\"", "[{}]"),
             ("\"<b>\"", &json::quoted(&"b".repeat(LONGEST_ABOUT))),
             ("\"receipt\":{", "\"receipt\":[],\"r\":{"),

@@ -387,6 +387,7 @@ function drawLarge(session) {
 		line.type = kind;
 		line.placeholder = secret ? "Secret (not shown)" : "Type a line";
 		find("typing").hidden = about.state === "dead";
+		drawChoices(about);
 		drawReceipt(about.receipt);
 	}
 	drawCommands();
@@ -404,6 +405,20 @@ function fit(session) {
 	const text = Math.max(7, Math.min(size, 22)).toFixed(2) + "px";
 	const screen = large.firstElementChild;
 	if (screen.style.fontSize !== text) screen.style.fontSize = text;
+}
+
+// Buttons for the answers to a question. They stay as long as the question does, so that a press hits.
+function drawChoices({ choices, question_id }) {
+	const list = find("choices"), id = question_id ?? "";
+	if (list.dataset.id === id) return;
+	list.dataset.id = id;
+	list.replaceChildren(...(id ? choices : []).map((choice, at) => {
+		const button = document.createElement("button");
+		button.type = "button";
+		button.textContent = choice;
+		button.addEventListener("click", () => type("answer", id + "\n" + (at + 1)));
+		return button;
+	}));
 }
 
 function drawReceipt(receipt) {

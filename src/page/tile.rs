@@ -288,6 +288,10 @@ impl Tile {
                 overview.question.as_ref().or(said.as_ref()).map(|line| line.as_bytes()),
             )
             .bytes_or_null("question_id", question_id.as_deref().map(str::as_bytes))
+            .list(
+                "choices",
+                &overview.choices.iter().map(|text| text.clone().into_bytes()).collect::<Vec<_>>(),
+            )
             .seconds_or_null("started", started.map(unix_seconds))
             .bytes_or_null("title", self.title.as_deref().map(str::as_bytes))
             .json("receipt", self.receipt.as_deref().unwrap_or("null"))

@@ -98,6 +98,16 @@ const steps = {
         ts("kill", handle);
         await tile(page, "brief").waitFor({ state: "detached" });
     },
+    async "a press answers a question"(page) {
+        const handle = create("chooses", "printf 'Install it? [y/N] '; read -r x; echo \"got: $x\"; cat");
+        await tile(page, "chooses").locator(".state.waiting").waitFor();
+        await openSession(page, "chooses");
+        await page.locator("#choices").getByRole("button", { name: "y", exact: true }).click();
+        await text(page, "got: y");
+        await page.locator("#choices button").first().waitFor({ state: "detached" });
+        await page.goBack();
+        ts("kill", handle);
+    },
     async "a line, keys, and what is typed into the terminal get there"(page) {
         await openSession(page, "asks");
         await typeLine(page, "é 漢 <b>");
