@@ -54,7 +54,7 @@ pub(crate) fn find(table: &'static [Applet], name: &OsStr) -> Option<&'static Ap
     table.iter().find(|applet| name == applet.name)
 }
 
-/// A line for each row: its name and what it does.
+/// A line for each row: its name and its summary.
 pub(crate) fn listing(table: &[Applet]) -> String {
     let width = table.iter().map(|applet| applet.name.len()).max().unwrap_or(0);
     table.iter().map(|applet| format!("  {:width$}  {}\n", applet.name, applet.summary)).collect()

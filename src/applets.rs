@@ -238,7 +238,7 @@ fn candidates(line: &[OsString]) -> String {
     completion::candidates(&help::parse(header), syntax, &summaries, words)
 }
 
-/// The page of a command of `nbs-ts`, which there must be, and what may be given to it.
+/// The page of a command of `nbs-ts`, which must exist, and its syntax.
 pub(crate) fn page_of_verb(name: &str) -> (Page<'static>, &'static Syntax) {
     let verb = find(ts::VERBS, name.as_ref()).expect("it is a command of nbs-ts");
     (verb.page(), verb.syntax)

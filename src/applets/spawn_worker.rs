@@ -252,7 +252,7 @@ fn wait(root: &Path, worker: &WorkerHandle, timeout: Option<Duration>, json: boo
     report(&task, &ended, None, json)
 }
 
-/// Prints the state that a worker has ended in; `timeout` is what it had, where that is known.
+/// Prints the state in which a worker has ended; `timeout` is its timeout, if that is known.
 fn report(task: &TaskFile, ended: &WorkerEnd, timeout: Option<Duration>, json: bool) -> Result<()> {
     let (worker, path) = (task.worker(), task.path());
     cli::print(match json {

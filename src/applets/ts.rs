@@ -174,7 +174,7 @@ pub(crate) fn overview(json: bool) -> Result<()> {
     ))
 }
 
-/// A line for each command: its name and what it does.
+/// A line for each command: its name and its summary.
 fn by_task() -> String {
     let mut lines = "Commands:\n".to_owned();
     for (task, names) in TASKS {

@@ -204,7 +204,7 @@ fn own_path() -> Result<PathBuf> {
         .ok_or_else(|| Failure::failed("cannot find nbs-ts-helper on PATH; try 'nbs --install DIR'".into()))
 }
 
-/// systemctl's own words are of buses; ours are of what is the matter.
+/// systemctl's own message is about buses; ours is about the cause.
 fn check_systemd() -> Result<()> {
     let asked = Command::new("systemctl")
         .args(["--user", "show-environment"])

@@ -282,7 +282,7 @@ fn passed_over(session: &SessionDir, since: Range<u64>) -> Result<Option<Failure
     Ok(Some(Failure::failed(format!("cannot ask session '{}': {why}", session.handle()))))
 }
 
-/// The same, and what may help.
+/// The same, with a hint.
 fn with_hint(session: &SessionDir, conditions: &Conditions, failure: Failure) -> Failure {
     match failure {
         Failure::TimedOut(_) if !conditions.input && Diagnosis::now(session).is_asked_for_input() => {
@@ -354,7 +354,7 @@ struct Answer {
     unread: Range<u64>,
     /// The number of bytes dropped at its beginning.
     lost: u64,
-    /// It is what the screen shows.
+    /// It is the content of the screen.
     is_screen: bool,
     /// The prompt that the text was typed at follows it.
     is_prompt: bool,
@@ -379,8 +379,8 @@ impl AskContext {
             Some(last) if self.in_shell => self.output_of_command(session, &log, last, end, until)?,
             _ => None,
         };
-        // The shell's prompt behind a program that has ended, or behind a command whose beginning
-        // the shell does not report, is no part of the answer.
+        // The shell's prompt behind a program that has ended, or behind a command whose beginning the shell
+        // does not report, is not part of the answer.
         let end = match self.last {
             Some(last) if is_complete && output.is_none() => {
                 self.end_of_command(session, &log, last, end, until)?
@@ -508,8 +508,7 @@ impl AskContext {
     }
 }
 
-/// Has a program drawn all of the screen there, row by row, so that the text of that is
-/// no answer?
+/// Has a program drawn the whole screen there, row by row, so that its text is not an answer?
 fn draws_screen(session: &SessionDir, log: &OutputLog, range: Range<u64>, until: Deadline) -> Result<bool> {
     let rows = session.sizes()?.last().map_or(Size::DEFAULT.rows, |(_, size)| size.rows);
     let (mut sequences, mut drawing) = (Sequences::default(), Drawing::default());

@@ -87,7 +87,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     cli::written(cast.stdout.flush())
 }
 
-/// From which byte of the log on what was printed came when, as the next line has it.
+/// The offset in the log at which the next line's stretch begins, and its time.
 fn stage(times: &mut impl BufRead) -> Option<(u64, Duration)> {
     /// Two numbers.
     const LONGEST: u64 = 64;
@@ -118,7 +118,7 @@ impl Cast {
             .number("version", 2)
             .number("width", size.cols.into())
             .number("height", size.rows.into());
-        // One whose start is not known has none.
+        // A session with an unknown start has none.
         let header = match begun {
             Some(begun) => header.number("timestamp", i64::try_from(begun.as_secs()).unwrap_or(i64::MAX)),
             None => header,
@@ -145,7 +145,7 @@ impl Cast {
         Ok(())
     }
 
-    /// Prints what was held back, now that nothing follows it.
+    /// Prints the held bytes, now that nothing follows them.
     fn finish(&mut self) -> Result<()> {
         let mut bytes = std::mem::take(&mut self.held);
         self.unmarked.finish(&mut bytes);

@@ -194,7 +194,7 @@ struct ToldOfOne {
 }
 
 impl Following {
-    /// Gives the lines of what is new.
+    /// Returns the lines of new events.
     fn take_news(&mut self, state_dir: &StateDir) -> Result<String> {
         let mut lines = String::new();
         self.feed.take_news(state_dir, &mut |news| match news {

@@ -36,7 +36,7 @@ use crate::{
     outcome::{Failure, Result},
 };
 
-/// Why there is no such option. git asks by `-G` whether this is OpenSSH: that fails without a word.
+/// Why there is no such option. git asks by `-G` whether this is OpenSSH: that fails without a message.
 pub(super) fn reject(option: &OsStr) -> Failure {
     if option == "-G" {
         return Failure::Quiet;

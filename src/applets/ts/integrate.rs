@@ -50,7 +50,7 @@ use crate::{
     terminal::text,
 };
 
-/// How long a shell that did not answer in time may take to take back what was typed.
+/// How long a shell that did not answer in time may take to drop the typed text.
 const TAKING_BACK: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
@@ -90,7 +90,7 @@ struct Integration<'a> {
     is_hidden: bool,
 }
 
-/// Whom there is to be typed to.
+/// The program to type to.
 enum IntegrationTarget {
     /// It reports already.
     Reports,
@@ -167,8 +167,8 @@ impl<'a> Integration<'a> {
                 _ if now.doing == TerminalState::Secret => {
                     return Err(self.asks_for_secret());
                 }
-                // It reads nothing yet, or what has been typed is still on its way; or it reports
-                // already, and will be seen to wait.
+                // It reads nothing yet, or the typed text is still on its way; or it reports already, and
+                // will be seen to wait.
                 Some(holder) if now.prompt == PromptState::Stands && holder.is_shell => {
                     format!("'{}' is in the foreground and does not read", holder.name)
                 }
@@ -283,8 +283,8 @@ impl<'a> Integration<'a> {
         }
     }
 
-    /// The mark comes before the prompt: until that is drawn, to its end, and its shell waits.
-    /// It has answered, so that it takes longer than this is no failure.
+    /// The mark comes before the prompt: waits until the prompt is drawn completely, and its shell waits. It
+    /// has answered, so a longer time is not a failure.
     fn await_drawn_prompt(&mut self) -> Result<()> {
         let until = self.deadline.min(Deadline::after(DRAWING));
         let log = self.session.log()?;

@@ -80,7 +80,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     Failure::all(failures)
 }
 
-/// `borne`: those sessions of which there may be processes, where that is known.
+/// `borne`: the sessions that may have processes, if that is known.
 fn kill(
     state_dir: &StateDir,
     handle: Handle,

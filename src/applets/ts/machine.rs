@@ -67,7 +67,7 @@ fn add(state_dir: &StateDir, name: MachineName, idle: Option<Duration>, words: &
     // Less than a second is not worth printing.
     let idle = idle.map(|idle| idle.max(Duration::from_secs(1)));
     name::add(state_dir, Machine { name: name.clone(), idle, command: command.join(" ") })?;
-    // The next call goes by what was said now.
+    // The next call uses the new data.
     call::replace(state_dir, &name)
 }
 

@@ -103,16 +103,16 @@ const FAILED: u8 = 125;
 const INTERRUPTED: u8 = 126;
 /// The exit codes by which shells report that a command was stopped by SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU.
 const STOPPED: RangeInclusive<u8> = 128 + 19..=128 + 22;
-/// As bash has it for what is wrong with a text.
+/// bash's exit code for a faulty text.
 const UNFINISHED: u8 = 2;
 
-/// How long the prompt may take to come after a command, which is what the
-/// user's own PROMPT_COMMAND takes; then it counts as busy.
+/// How long the prompt may take to come after a command: the duration of the user's own PROMPT_COMMAND; then
+/// the shell counts as busy.
 const NEXT_PROMPT: Duration = Duration::from_secs(5);
 /// How long we wait for it when all else is done: the answer is there already.
 const LAST_PROMPT: Duration = Duration::from_secs(3);
-/// How long a session that has reached a limit may take to end: those of it that SIGTERM does not end
-/// are killed after a grace, and that is much less.
+/// How long a session that has reached a limit may take to end: processes that SIGTERM does not end are
+/// killed after a grace, which is much shorter.
 const LAST_END: Duration = Duration::from_secs(10);
 /// How long the end of a prompt may take after its beginning. It never comes
 /// where the shell's stderr goes elsewhere (`exec 2>file`).
@@ -254,7 +254,7 @@ struct Run<'a> {
     interrupted_at: Option<u64>,
     // Why our output is not read: our reader has gone, or the terminal.
     unread: Option<Failure>,
-    // It has been said that there is no room for what is printed.
+    // The lack of space for the output was reported.
     has_told_stall: bool,
 }
 
@@ -430,7 +430,7 @@ impl<'a> Run<'a> {
         self.attempts += 1;
         let place = self.trace.next;
         let by_lines = self.handover.beginning == Beginning::Line && !self.handover.enter;
-        // Then nothing shows what is typed, nor that it ends.
+        // Then nothing shows the typed text, nor that it ends.
         let is_hidden = by_lines && self.relay.modes()?.is_some_and(|modes| modes.secret);
         self.hide_line()?;
         if !self.handover.is_taken {
@@ -439,7 +439,7 @@ impl<'a> Run<'a> {
         if is_hidden {
             self.trace.note_drawn(place);
         }
-        // With what is typed, and so known if that is.
+        // With the input, and so known if that is.
         self.note_with_next(
             match self.handover {
                 CommandDelivery { is_taken: true, .. } => Handed::Whole,
@@ -489,7 +489,7 @@ impl<'a> Run<'a> {
         Err(Failure::failed(message).with_evidence(diagnosis.evidence()))
     }
 
-    /// Until the shell has drawn what was typed; gives how far the log has come then.
+    /// Waits until the shell has drawn the typed text; returns the log's length then.
     fn await_drawn(&mut self) -> Result<u64> {
         let until = Deadline::after(NEXT_PROMPT).min(self.wishes.deadline);
         loop {
@@ -590,8 +590,8 @@ impl<'a> Run<'a> {
         self.verdict(&outcome, cause)
     }
 
-    /// Until the shell has dealt with an interrupt, which must not hit what is typed
-    /// next: who waits for a key has dealt with all that came before.
+    /// Waits until the shell has processed an interrupt, which must not hit the next input: a shell that
+    /// waits for a key has processed all earlier input.
     fn await_shell(&mut self) -> Result<()> {
         let deadline = Deadline::after(LAST_PROMPT);
         while !deadline.has_passed() {

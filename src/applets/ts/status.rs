@@ -55,7 +55,7 @@ fn json(state_dir: &StateDir, session: &SessionDir) -> Result<String> {
         overview.end = state_dir.end_of(session).as_ref().map(Notice::end).unwrap_or_default();
     }
     let size = overview.size.map(|size| frames::size(size.cols, size.rows));
-    // One whose log has been removed is still worth a look.
+    // A session without a log is still shown.
     let log = session.log().ok().and_then(|log| Some((log.start().ok()?, log.length().ok()?)));
     let number = |offset| i64::try_from(offset).unwrap_or(i64::MAX);
     let log = log.map(|(start, end)| Object::new().number("start", number(start)).number("end", number(end)));

@@ -8,18 +8,17 @@ use crate::terminal::{
 /// The longest text before a line that was typed at another prompt than the first.
 const LONGEST_PROMPT: usize = 400;
 
-/// A part of a line: so many of its first characters are not of the answer, and what follows
-/// so many is not.
+/// A part of a line: the range of its characters that belong to the answer.
 struct Part {
     line: usize,
     from: usize,
     to: usize,
 }
 
-/// Gives the answer, in the form of `shown`, whose lines are those of `plain` but for colours.
+/// Returns the answer, in the form of `shown`, which has the lines of `plain` with colours.
 ///
-/// `before` is what stood before the cursor on its line when the text was typed, and `prompt` the
-/// prompt that may be left out. `prompts` are all that were typed at.
+/// `before` is the text before the cursor on its line when the text was typed, and `prompt` the prompt that
+/// may be left out. `prompts` are all those at which text was typed.
 pub(super) fn answer(
     plain: &Rendered,
     shown: &Rendered,
@@ -34,7 +33,7 @@ pub(super) fn answer(
     joined(&parts, shown)
 }
 
-/// The same of what has no echo in it.
+/// The same for output without an echo.
 pub(super) fn without_prompt(plain: &Rendered, shown: &Rendered, prompt: Option<&AnsweredPrompt>) -> String {
     let lines: Vec<&str> = plain.text.split('\n').collect();
     let mut parts = (0..lines.len()).map(|line| Part { line, from: 0, to: usize::MAX }).collect();
@@ -143,7 +142,7 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
     parts
 }
 
-/// Is that an echo of what was typed at a prompt to which the blank line above it belongs?
+/// Is that an echo of text that was typed at a prompt to which the blank line above it belongs?
 fn has_blank_above(line: &str, typed: &str, prompts: &Prompts) -> bool {
     let squeezed = squeezed(line);
     let prompt = squeezed.strip_suffix(typed).filter(|prompt| !prompt.is_empty());
@@ -189,7 +188,7 @@ fn rows_of(
     None
 }
 
-/// Is a line an echo, but for so many characters at most, all in one place?
+/// Is a line an echo, except for at most `most` characters, all in one place?
 fn lacks_at_most(line: &str, echo: &str, most: usize) -> bool {
     let alike = |(one, other): &(char, char)| one == other;
     let length = line.chars().count();
@@ -205,7 +204,7 @@ pub(super) fn before_cursor(plain: &Rendered) -> &str {
     &line[..end]
 }
 
-/// Takes out the prompt on the cursor's line, and what is drawn below it.
+/// Removes the prompt on the cursor's line, and the text that is drawn below it.
 fn drop_prompt(lines: &[&str], plain: &Rendered, prompt: Option<&AnsweredPrompt>, parts: &mut Vec<Part>) {
     let Some(prompt) = prompt else { return };
     let line = before_cursor(plain);

@@ -1,4 +1,4 @@
-//! What has the foreground, where it is not the shell at its prompt, and what to do about it.
+//! The foreground program, if it is not the shell at its prompt, and the next step.
 
 use crate::{
     outcome::Result,

@@ -1,4 +1,4 @@
-//! A command for a shell inside the session's own, which is told all by typing.
+//! A command for a nested shell, to which everything is typed.
 
 use std::os::fd::AsFd;
 
@@ -49,8 +49,7 @@ impl Run<'_> {
         }
     }
 
-    /// Until the shell, which may be far away, has drawn what was typed; gives how far the
-    /// log has come then.
+    /// Waits until the shell, which may be remote, has drawn the typed text; returns the log's length then.
     pub(super) fn await_echo(&mut self) -> Result<u64> {
         let Some(inner) = &self.inner else { return Ok(self.trace.next) };
         let until = Deadline::after(NEXT_PROMPT).min(self.wishes.deadline);

@@ -20,8 +20,8 @@ const FIRST_PROMPT: Duration = Duration::from_secs(60);
 /// We poll: there is no event when a shell without a prompt (`exec 2>FILE`) begins to wait. So we check at
 /// intervals that grow from a sixteenth to this.
 const LATER_LOOKS: Duration = Duration::from_secs(1);
-/// How long to look a second time at a terminal that seems to be busy: its modes
-/// and who reads it are not seen at one moment.
+/// How long to look a second time at a terminal that seems to be busy: its modes and its reader are not seen
+/// at the same moment.
 const SECOND_LOOK: Duration = Duration::from_millis(200);
 /// How often a shell is asked to drop a line, before it is interrupted.
 const CLEARS: u32 = 2;
@@ -87,8 +87,8 @@ impl BegunLine {
     }
 }
 
-/// Waits for a prompt that is about to come, and gives the shell's place there, which has
-/// a last completion. `now` is where it is.
+/// Waits for a prompt that is about to come, and returns the shell's place there, which has a last
+/// completion. `now` is its present place.
 pub(super) fn await_prompt(
     session: &SessionDir,
     wishes: RunOptions,
@@ -210,8 +210,8 @@ pub(super) fn await_prompt(
     }
 }
 
-/// Does the shell at this place take what it is handed behind all that was typed before? What is
-/// typed to another one must not come behind a line that it has read and not yet executed.
+/// Does the shell at this place take a delivered command behind all earlier input? Text for any other shell
+/// must not come behind a line that it has read and not yet executed.
 fn takes_by_key(session: &SessionDir, place: &Snapshot) -> Result<bool> {
     Ok(is_handed_by_key(place.level, session.dialect(place.level)?))
 }
@@ -262,7 +262,7 @@ fn busy(session: &SessionDir, doing: TerminalState, why: &str, fix: &str) -> Fai
     Failure::failed(message).with_evidence(diagnosis.evidence())
 }
 
-/// A program of this name has taken the place of the session's shell: what to say.
+/// The error if a program of this name has replaced the session's shell.
 pub(super) fn replaced(session: &SessionDir, turn: &mut RelayClient, name: &str) -> Result<String> {
     let handle = session.handle();
     let is_shell = turn

@@ -1,4 +1,4 @@
-//! Seeing that the command waits for input, and leaving it to whoever answers.
+//! Detects that the command waits for input, and leaves it to another call.
 
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ impl Run<'_> {
         Ok(status(ASKS, "input", message).with_evidence(diagnosis.evidence()))
     }
 
-    /// The command has been interrupted, and goes on: what to say of what it is now.
+    /// The command has been interrupted, and goes on: the text about its state.
     pub(super) fn goes_on(&mut self) -> Result<String> {
         let parts = Parts::TERMINAL.and(Parts::PROGRAM);
         let now = self.relay.snapshot(parts)?.ok_or_else(|| self.session.ended())?;

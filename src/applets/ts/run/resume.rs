@@ -1,4 +1,4 @@
-//! Going on with a command that another call has left waiting for input.
+//! Resumes a command that another call has left waiting for input.
 
 use std::{collections::VecDeque, ops::Range};
 
@@ -82,7 +82,7 @@ struct Echo {
     // The first offset at which it can begin.
     from: u64,
     bytes: Vec<u8>,
-    // It begins there: who draws it is not the kernel.
+    // It begins there: a line editor draws it, not the kernel.
     exactly: bool,
 }
 

@@ -1,5 +1,4 @@
-//! Watching over a command that has been handed over: whether it has begun, what it does,
-//! and how it ends.
+//! Watches a delivered command: whether it has begun, its state, and its end.
 
 use std::time::Duration;
 
@@ -14,10 +13,10 @@ use crate::{
     sys::deadline::Deadline,
 };
 
-/// How long a command may take to begin, before we look whether it ever will,
-/// twice: what was typed is on its way for a moment.
+/// How long a command may take to begin, before we check whether it ever will, twice: the typed text is on
+/// its way for a moment.
 const BEGIN: Duration = Duration::from_millis(500);
-/// The same where that has been interrupted, or the shell has taken it.
+/// The same if the command was interrupted, or the shell has taken it.
 const BEGIN_NOW: Duration = Duration::from_millis(100);
 /// How often a command is delivered: a key may be lost in the middle of another, and a shell may have to
 /// repair its hooks first.
@@ -271,8 +270,8 @@ impl Run<'_> {
         self.relay.interrupt()
     }
 
-    /// Marks may have been in what is gone of a bounded log: the command's end,
-    /// too, which the relay has seen.
+    /// The dropped part of a bounded log may have had marks: the command's end, too, which the relay has
+    /// seen.
     fn look_behind_gap(&mut self) -> Result<()> {
         let last = self.relay.snapshot(Parts::NONE)?.and_then(|now| now.last);
         self.trace.look(&self.printer.log)?;
