@@ -86,7 +86,7 @@ impl Syntax {
         form.operands.get(place).or(form.operands.last().filter(|operand| operand.is_many))
     }
 
-    /// Is what follows so many operands free text, in which nothing is an option?
+    /// Is the word after these operands free text, in which nothing is an option?
     pub(crate) fn text_follows(&self, given: &[OsString]) -> bool {
         self.forms.iter().any(|form| {
             let is_chosen = given.first().is_none_or(|first| form.has_word(first));
@@ -140,7 +140,7 @@ pub(crate) struct CommandLine {
 }
 
 impl CommandLine {
-    /// Reads all words, and says what is wrong with them.
+    /// Parses all words, or describes their fault.
     pub(crate) fn read(syntax: &'static Syntax, args: &mut Args) -> Result<CommandLine> {
         use lexopt::Arg::{Long, Short, Value};
         let (mut options, mut words) = (Vec::new(), Vec::new());
@@ -328,7 +328,7 @@ impl CommandLine {
         given.find(|(option, _)| option.name == name).map(|(_, value)| value.as_os_str())
     }
 
-    /// The word that says what is to be done, of those that the usage names.
+    /// The word that selects the form, among those of the usage.
     pub(crate) fn word(&self) -> &str {
         self.word.as_deref().and_then(OsStr::to_str).unwrap_or_default()
     }

@@ -142,9 +142,9 @@ pub(crate) fn parse_target(word: &OsStr) -> Result<Target> {
     })
 }
 
-/// The kinds of values that options have: each reads one, or says what is wrong with it.
+/// The kinds of option values: each parses one, or describes its fault.
 ///
-/// Anything but nothing, which would mean nothing: as of a variable that is not set.
+/// An empty value is a fault, because it would mean nothing: as of a variable that is not set.
 pub(crate) fn some(option: &str, value: &OsStr) -> Result<OsString> {
     if value.is_empty() { Err(bad_value(option, value, "is empty")) } else { Ok(value.to_owned()) }
 }
@@ -288,7 +288,7 @@ pub(crate) fn whole_stdin(deadline: Deadline) -> Result<Vec<u8>> {
     Err(Failure::timed_out(format!("cannot {what}: timed out before its end")))
 }
 
-/// Says on standard error what the caller should know though it got its answer.
+/// Prints a warning on standard error for a caller that got its answer.
 pub(crate) fn warn(who: &str, warning: &str) {
     let line = format!("{who}: {}\n", terminal::text::escaped(warning.as_bytes()));
     // If standard error is closed, no one reads this.

@@ -74,7 +74,7 @@ impl Feed {
         }
     }
 
-    /// Gives what has become known, and follows those that have come.
+    /// Returns the pending events, and follows new sessions.
     pub(crate) fn take_news(&mut self, state_dir: &StateDir, send: &mut dyn FnMut(FeedNews)) -> Result<()> {
         if let Some(here) = &mut self.here {
             here.take_news(state_dir, send)?;

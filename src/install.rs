@@ -150,7 +150,7 @@ pub(crate) fn below(
     links::make(&nbs, &bin, names, kind, force).map_err(|(name, error)| taken(&bin.join(name), &error))
 }
 
-/// Says why something cannot be made, what is in its place, and how to go on.
+/// The error if a file cannot be made: the obstacle, and the next step.
 pub(crate) fn taken(path: &Path, error: &io::Error) -> Failure {
     let next = match error.kind() {
         ErrorKind::AlreadyExists => "; --force replaces it",

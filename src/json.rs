@@ -58,8 +58,7 @@ impl Object {
         }
     }
 
-    /// Seconds (since 1970, where it is a moment) with six digits of fraction, or
-    /// `null`.
+    /// Seconds (since 1970, if it is a point in time) with six digits of fraction, or `null`.
     pub(crate) fn seconds_or_null(self, name: &str, value: Option<Duration>) -> Object {
         match value {
             Some(value) => self.raw(name, &numbers::seconds(value, 6)),
@@ -106,7 +105,7 @@ impl Object {
         self.raw(name, value)
     }
 
-    /// The fields of another one behind those of this.
+    /// Adds the fields of another object after those of this one.
     pub(crate) fn and(mut self, other: Option<&Object>) -> Object {
         let Some(other) = other.filter(|other| !other.body.is_empty()) else { return self };
         if !self.body.is_empty() {

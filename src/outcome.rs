@@ -1,8 +1,7 @@
-//! How a call can end, what it says then, and its exit code.
+//! How a call can end, its message then, and its exit code.
 //!
-//! There is one grammar of messages, `<who>: cannot <what>: <why>`, on one line
-//! of standard error, and it is put together here and nowhere else. Control
-//! characters of what users typed and programs printed are shown escaped.
+//! There is one grammar of messages, `<who>: cannot <what>: <why>`, on one line of standard error, and it is
+//! put together here and nowhere else. Control characters of users' and programs' text are shown escaped.
 
 use std::{fmt, io, ops::Deref, process::ExitCode};
 
@@ -10,14 +9,14 @@ use crate::{json::Object, terminal::text};
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
-/// Why a call did not do what it was asked.
+/// Why a call failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Exit 1: it was tried, and the system or the other side refused.
     Failed(Message),
     /// Exit 2: there is no such session.
     NotFound(Message),
-    /// Exit 3: our deadline passed; what was waited for may still come.
+    /// Exit 3: our deadline passed; the awaited event may still come.
     TimedOut(Message),
     /// Exit 4: the command line is wrong; nothing was tried.
     BadArgs(Message),
@@ -119,7 +118,7 @@ impl Failure {
         self
     }
 
-    /// The same, with a message made of the one that it has.
+    /// The same, with a message made from its message.
     pub(crate) fn reworded(mut self, reword: impl FnOnce(&str) -> String) -> Failure {
         if let Some(message) = self.message_mut() {
             message.0.text = reword(message);
@@ -228,8 +227,8 @@ impl fmt::Display for Failure {
 }
 
 impl From<io::Error> for Failure {
-    /// For what is passed through a closure that may also fail otherwise; say
-    /// what was tried with [`Trying`] where you can.
+    /// For an error that is passed through a closure that may also fail otherwise; name the action with
+    /// [`Trying`] where you can.
     fn from(error: io::Error) -> Failure {
         Failure::failed(format!("cannot read: {error}"))
     }
@@ -241,7 +240,7 @@ impl From<lexopt::Error> for Failure {
     }
 }
 
-/// Says what an [`io::Error`] or another reason kept us from doing.
+/// Adds the action that an [`io::Error`] or another reason made fail.
 pub(crate) trait Trying<T> {
     /// `what` is a verb phrase: `open the log of '1f3a9c02'`.
     fn trying(self, what: impl fmt::Display) -> Result<T>;
@@ -253,7 +252,7 @@ impl<T> Trying<T> for io::Result<T> {
     }
 }
 
-/// For all of them, whatever was tried.
+/// For all of them, whatever the action.
 #[cold]
 #[inline(never)]
 fn in_vain(what: &dyn fmt::Display, error: &io::Error) -> Failure {

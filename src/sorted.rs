@@ -1,7 +1,7 @@
-//! Maps and sets that are sorted lists, for what has few entries.
+//! Maps and sets that are sorted lists, for few entries.
 //!
-//! The standard library's trees are faster where there are many thousand and they come in
-//! no order; but each kind of them is 5 KB of the file, and these are a tenth of that.
+//! The standard library's trees are faster with many thousand entries that come in no order; but each kind of
+//! them is 5 KB of the file, and these are a tenth of that.
 
 use std::borrow::Borrow;
 

@@ -45,7 +45,7 @@ impl FarFeed {
         self.call.note();
     }
 
-    /// Receives what there is, and calls if it is time.
+    /// Receives pending data, and calls if it is time.
     pub(super) fn take_news(&mut self, send: &mut dyn FnMut(FeedNews)) {
         let (machine, known) = (self.call.machine().clone(), &mut self.known);
         let mut take = |line: Vec<u8>| {
@@ -71,7 +71,7 @@ impl FarFeed {
                 CallNews::Missing(why) => (why, false),
                 CallNews::Over { why, .. } => (why, true),
                 CallNews::Heard => {
-                    // Those of an earlier call that this one does not begin with have gone, or come again.
+                    // Sessions that this call did not list at its start have gone, or come again.
                     self.known.retain(|address, is_there| {
                         if !*is_there {
                             send(FeedNews::Removed(address.clone(), None));

@@ -26,8 +26,8 @@ pub(super) struct Roster {
     // The sessions that we have reported, and that have not been removed.
     known: Map<Handle, Option<Name>>,
     followed: Vec<Followed>,
-    // Those that are to be followed: as they were when we began, and those that could not be
-    // when we tried, which is tried again when something comes or goes.
+    // The sessions to follow: those at our start, and those that we could not follow, which we retry when a
+    // session comes or goes.
     first: Vec<Handle>,
     unreached: Vec<Handle>,
     // The directory has changes.
@@ -105,7 +105,7 @@ impl Roster {
         }
     }
 
-    /// Gives what has become known, and follows those that have come.
+    /// Returns the pending events, and follows new sessions.
     pub(super) fn take_news(&mut self, state_dir: &StateDir, send: &mut dyn FnMut(FeedNews)) -> Result<()> {
         let mut came = std::mem::take(&mut self.first);
         if std::mem::take(&mut self.stirred) {

@@ -27,7 +27,7 @@ impl ResourceLimits {
         [("memory", self.memory), ("tasks", self.tasks), ("cpu", self.cpu)]
     }
 
-    /// Those that are set, by their names.
+    /// The limits that are set, by their names.
     pub(crate) fn set(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.each().into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
@@ -68,7 +68,7 @@ impl ResourceLimits {
         self.set().map(|(name, _)| if name == "tasks" { "pids" } else { name })
     }
 
-    /// The files of a cgroup, and what is to be in them.
+    /// The files of a cgroup, and their contents.
     fn files(&self) -> Vec<(&'static str, String)> {
         let mut files = Vec::new();
         for (name, value) in self.set() {
@@ -168,7 +168,7 @@ pub(crate) fn check() -> io::Result<()> {
     })
 }
 
-/// Tries it with those that may hold the cgroup of a session: beside ours, or else in ours.
+/// Tries it with the cgroups that may hold that of a session: beside ours, or else in ours.
 fn in_one_of<T>(
     (ours, mount): &(PathBuf, PathBuf),
     attempt: impl Fn(&Path) -> io::Result<T>,

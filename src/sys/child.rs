@@ -1,9 +1,8 @@
 //! Processes that we start, and how they end.
 //!
-//! A child is always this same file under another name, which then becomes
-//! what is wanted by exec(3): so no code of ours ever runs between fork and
-//! exec. It is collected by waiting for any child, since a subreaper gets
-//! children that it has not started.
+//! A child is always this same file under another name, which then executes the wanted program by exec(3): so
+//! no code of ours ever runs between fork and exec. It is collected by waiting for any child, since a
+//! subreaper gets children that it has not started.
 
 use std::{
     env,
@@ -95,7 +94,7 @@ pub(crate) fn collect() -> io::Result<Option<(u32, ExitStatus)>> {
     }
 }
 
-/// The processor time of all children that we have collected, and of those that they have
+/// The processor time of all children that we have collected, and of their collected children
 /// (proc_pid_stat(5)).
 pub(crate) fn cpu_ms_of_collected() -> Option<i64> {
     /// On every architecture of ours, a tick in /proc is a hundredth of a second.
@@ -119,7 +118,7 @@ pub(crate) fn any_left() -> io::Result<bool> {
     }
 }
 
-/// Changes what a command will have in its environment.
+/// Changes the environment of a command.
 pub(crate) fn change_environment(command: &mut Command, changes: &[(OsString, Option<OsString>)]) {
     for (name, value) in changes {
         match value {

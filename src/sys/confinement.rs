@@ -188,7 +188,7 @@ impl Confinement {
         if self.reads.is_some() { to_read() } else { AccessFs::ReadFile.into() }
     }
 
-    /// All rules, except for what is in the session's directory and the terminal.
+    /// All rules, except those for the session's directory and the terminal.
     fn ruleset(&self) -> io::Result<RulesetCreated> {
         let mut handled = least()?.set_compatibility(CompatLevel::BestEffort);
         handled = handled.handle_access(AccessFs::IoctlDev).map_err(told)?;
@@ -277,7 +277,7 @@ fn is_kept(entry: &std::fs::DirEntry) -> bool {
         || KEPT.iter().any(|kept| name.starts_with(kept))
 }
 
-/// Rules for what programs need to run.
+/// Rules for the files that programs need to run.
 fn system() -> Vec<PathBeneath<OwnedFd>> {
     /// Some lead elsewhere, as /bin to /usr/bin. Only root changes them.
     const PLACES: [&str; 10] = [
@@ -308,7 +308,7 @@ fn system() -> Vec<PathBeneath<OwnedFd>> {
     rules
 }
 
-/// May others than root read all that is in this directory? If not, it adds rules for what they may.
+/// May users other than root read everything in this directory? If not, it adds rules for the parts they may.
 fn all_may_read(folder: &Path, rules: &mut Vec<PathBeneath<OwnedFd>>) -> bool {
     let Ok(entries) = std::fs::read_dir(folder) else { return false };
     let (mut readable, mut all) = (Vec::new(), true);

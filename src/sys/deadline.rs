@@ -39,7 +39,7 @@ impl Deadline {
         }
     }
 
-    /// So much later.
+    /// The deadline after this much more time.
     pub(crate) fn plus(self, time: Duration) -> Deadline {
         Deadline(self.0.and_then(|moment| moment.checked_add(time)))
     }

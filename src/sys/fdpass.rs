@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_peer_that_has_gone_is_an_error_and_no_signal() {
         let (here, there) = UnixStream::pair().unwrap();
-        // Closing it would not do: what the test beside forks has it open, too, for a moment.
+        // Closing it is not enough: children of a concurrent test have it open, too, for a moment.
         there.shutdown(std::net::Shutdown::Both).unwrap();
         assert_eq!(send(&here, b"F", &[]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }

@@ -376,12 +376,12 @@ impl Folder {
         }
     }
 
-    /// The same, in the place of what has that name.
+    /// The same, replacing the file of that name.
     pub(crate) fn rename_over(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(fs::renameat(self, from, self, to)?)
     }
 
-    /// Whether `file` is what has that name here now.
+    /// Does this name still refer to `file`?
     pub(crate) fn still_names(&self, name: &str, file: &impl AsFd) -> bool {
         let (Ok(named), Ok(held)) = (self.stat(OsStr::new(name)), fs::fstat(file)) else {
             return false;

@@ -30,7 +30,7 @@ pub(crate) type Environment = Vec<(OsString, Option<OsString>)>;
 pub(crate) struct HiddenVariables {
     /// All but [`USUAL`].
     pub(crate) clear: bool,
-    /// Those with such names: `*` stands for any characters, and `?` for one.
+    /// The variables with such names: `*` matches any characters, and `?` one.
     pub(crate) globs: Vec<OsString>,
 }
 

@@ -17,8 +17,8 @@ use rustix::io::Errno;
 
 use crate::sys::socket;
 
-/// Have we the rights of another user than the one who called us, since our
-/// file has the bit for that (execve(2))? Nothing here is made to be called so.
+/// Have we the rights of another user than our caller, because our file has the bit for that (execve(2))?
+/// Nothing here is made for that.
 pub(crate) fn is_setuid() -> bool {
     use rustix::process::{getegid, geteuid, getgid, getuid};
     getuid() != geteuid() || getgid() != getegid()

@@ -34,9 +34,9 @@ impl<'a, Event: Copy> PollSet<'a, Event> {
         self.watch(descriptor, PollFlags::OUT, Some(event), None);
     }
 
-    /// A socket whose peer may go at any time: when it does, or hangs up its
-    /// half, `left` is an event even where we want neither to read nor to
-    /// write. It is for ever; so without `left`, that is known already.
+    /// A socket whose peer may go at any time: when it does, or hangs up its half, `left` is an event even if
+    /// we want neither to read nor to write. It stays one for ever; so without `left`, the caller knows it
+    /// already.
     pub(crate) fn peer(
         &mut self,
         descriptor: &'a impl AsFd,

@@ -104,7 +104,7 @@ impl Process {
         self.has_ended() || self.flags & EXITING != 0 || self.pending & (1 << (SIGKILL - 1)) != 0
     }
 
-    /// By a signal (SIGCONT lets it go on), or by who traces it.
+    /// By a signal (SIGCONT continues it), or by its tracer.
     pub(crate) fn is_stopped(&self) -> bool {
         matches!(self.state, 'T' | 't')
     }
@@ -440,7 +440,7 @@ impl Thread {
         }
     }
 
-    /// Some memory of the process; nothing where that may not be read.
+    /// Some memory of the process; empty if we may not read it.
     fn memory(&self, address: u64, length: u64) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(LARGEST_SET)];
         let read = File::open(self.0.join("mem")).and_then(|memory| memory.read_at(&mut bytes, address));
@@ -453,7 +453,7 @@ impl Thread {
         let wchan = fs::read_to_string(self.0.join("wchan")).unwrap_or_default();
         // A compiler's clone of a function has a suffix: `.constprop.0`.
         match wchan.trim().split('.').next().unwrap_or_default() {
-            // "0" stands for a running thread, and for one that we may not inspect.
+            // "0" means a running thread, or one that we may not inspect.
             "" | "0" => Awaited::Hidden,
             // Linux 5.4 to 6.18 sleep in the former, which sockets use as well.
             "wait_woken" | "n_tty_read" => Awaited::SomeRead,

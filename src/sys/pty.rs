@@ -112,8 +112,8 @@ impl Master {
         Ok(Size { cols: size.ws_col, rows: size.ws_row })
     }
 
-    /// Reads what was printed; `Ok(0)` where all slaves have been closed and all
-    /// output has been read, which the kernel calls EIO.
+    /// Reads the output; `Ok(0)` if all slaves have been closed and all output has been read, which the
+    /// kernel reports as EIO.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match rustix::io::retry_on_intr(|| rustix::io::read(self, &mut *buffer)) {
             Err(Errno::IO) => Ok(0),
@@ -130,9 +130,8 @@ impl Master {
         Ok(TerminalModes(termios::tcgetattr(self)?))
     }
 
-    /// Discards what was typed and has not been read: what the slave's line
-    /// discipline holds, and what waits before it (which `tcflush` on the master
-    /// reaches as output that was written and not transmitted).
+    /// Discards unread input: the part in the slave's line discipline, and the part that waits before it
+    /// (which `tcflush` on the master treats as output that was written and not transmitted).
     pub(crate) fn discard_typed(&self, slave: &OwnedFd) -> io::Result<()> {
         termios::tcflush(self, QueueSelector::OFlush)?;
         Ok(termios::tcflush(slave, QueueSelector::IFlush)?)
@@ -152,7 +151,7 @@ impl TerminalModes {
         self.0.local_modes.contains(LocalModes::ICANON)
     }
 
-    /// Lines, and what is typed of them is shown.
+    /// Canonical mode, with echo.
     pub(crate) fn shows_lines(&self) -> bool {
         self.is_canonical() && self.echoes()
     }
@@ -176,7 +175,7 @@ impl TerminalModes {
         is(Code::VKILL) || (signals && (is(Code::VINTR) || is(Code::VQUIT) || is(Code::VSUSP)))
     }
 
-    /// Does it take back what was typed before it, as Backspace and ^W do?
+    /// Does it erase earlier input, as Backspace and ^W do?
     pub(crate) fn erases(&self, byte: u8) -> bool {
         use SpecialCodeIndex as Code;
         let is = |code| byte != 0 && self.0.special_codes[code] == byte;
@@ -208,7 +207,7 @@ impl TerminalModes {
         all.into_iter().filter(|(byte, _)| *byte != 0).collect()
     }
 
-    /// Does a signal typed discard what was typed before it?
+    /// Does a typed signal character discard earlier input?
     pub(crate) fn discard_at_signal(&self) -> bool {
         !self.0.local_modes.contains(LocalModes::NOFLSH)
     }
@@ -263,8 +262,8 @@ pub(crate) fn unread(slave: &OwnedFd) -> io::Result<u64> {
     Ok(rustix::io::ioctl_fionread(slave)?)
 }
 
-/// Prints through the slave that we hold what it takes at once; a terminal that
-/// is stopped, or full, takes nothing.
+/// Prints through the slave that we hold as much as fits at once; a terminal that is stopped, or full,
+/// accepts nothing.
 pub(crate) fn print_some(slave: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     rustix::io::ioctl_fionbio(slave, true)?;
     Ok(rustix::io::write(slave, bytes)?)

@@ -79,7 +79,7 @@ const REFUSED: [(c_long, i32); 41] = [
     (libc::SYS_process_madvise, EPERM),
 ];
 
-/// All but CLONE_NEWTIME, which is no flag of clone(2).
+/// All but CLONE_NEWTIME, which is not a flag of clone(2).
 const NAMESPACES: u32 = 0x7e02_0000;
 const NEW_TIME: u32 = 0x80;
 

@@ -24,7 +24,7 @@ pub(crate) fn architectures() -> impl Iterator<Item = &'static str> {
     ARCHITECTURES.into_iter().map(|(architecture, _)| architecture).filter(|other| *other != ARCH)
 }
 
-/// The path for the file of that architecture, and what is there.
+/// The path for the file of that architecture, and its state.
 pub(crate) fn look(ourselves: &Path, architecture: &str) -> (PathBuf, Sibling) {
     let path = ourselves.with_file_name(format!("nbs-{architecture}"));
     let sibling = match Program::look(&path) {

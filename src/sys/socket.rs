@@ -76,8 +76,8 @@ pub(crate) fn listens(socket: &UnixListener) -> io::Result<bool> {
     Ok(sockopt::socket_acceptconn(socket)?)
 }
 
-/// Takes what has come in on a listener of TCP. A peer that is gone without a word is found out by
-/// the kernel (tcp(7)).
+/// Accepts a connection on a listener of TCP. The kernel detects a peer that has gone without closing it
+/// (tcp(7)).
 pub(crate) fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     let (stream, address) = listener.accept()?;
     stream.set_nonblocking(true)?;
@@ -118,7 +118,7 @@ impl Entrance {
         Deadline::NEVER
     }
 
-    /// Gives what was accepted, if it was.
+    /// Returns the accepted connection, if there is one.
     pub(crate) fn take<Stream, Address>(&mut self, came: io::Result<(Stream, Address)>) -> Option<Stream> {
         let is_full = came.as_ref().is_err_and(|error| !is_nobody(error));
         self.shut = is_full.then(|| Deadline::after(Entrance::RETRY));
@@ -139,8 +139,8 @@ pub(crate) fn connect(folder: &Folder, name: &str, deadline: Deadline) -> io::Re
     Ok(UnixStream::from(socket))
 }
 
-/// A process at the other end of a Unix socket, as it was when the connection was made
-/// (SO_PEERCRED): who connected, or, for who connected, who listened.
+/// A process at the other end of a Unix socket, as it was when the connection was made (SO_PEERCRED): for the
+/// listener, the process that connected, and the reverse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub(crate) pid: u32,
@@ -192,8 +192,8 @@ pub(crate) fn is_our_user(uid: u32) -> bool {
     uid == rustix::process::geteuid().as_raw()
 }
 
-/// Does this socket lead to a process of our own user? For who has connected, or was started with
-/// it. Whom a listener serves is decided by `jail::Admission`.
+/// Does this socket lead to a process of our own user? For a process that has connected, or was started with
+/// it. `jail::Admission` decides whom a listener serves.
 pub(crate) fn leads_to_us(stream: &UnixStream) -> io::Result<bool> {
     Ok(is_our_user(peer(stream)?.uid))
 }

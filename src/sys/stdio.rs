@@ -1,4 +1,4 @@
-//! Our standard streams, without waiting for them and without changing how others who share them wait.
+//! Our standard streams, without waiting for them and without changing modes of others that share them.
 
 use std::{
     fs::File,
@@ -20,7 +20,7 @@ pub(crate) struct Output {
 }
 
 enum Kind {
-    /// A write returns what it takes at once.
+    /// A write returns at once with the number of accepted bytes.
     Whole,
     Socket,
     /// When writable, it takes so little at once.

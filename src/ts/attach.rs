@@ -116,8 +116,8 @@ pub(crate) fn supervise(mut command: Command, what: &str) -> Result<()> {
 /// gone. `going_on`: SIGCONT.
 fn stop(before: &term::Before, going_on: &mut Signals, parent: &impl AsFd) -> Result<bool> {
     before.put_back().trying("restore the terminal")?;
-    // We are not stopped ourselves: who has our parent go on could come before we are, and
-    // we would stop for good.
+    // We are not stopped ourselves: our parent could be continued before we are stopped, and we would stop
+    // for good.
     going_on.take();
     term::stop_parent().trying("stop")?;
     while !going_on.take() {
@@ -141,7 +141,7 @@ enum AttachEvent {
 /// Resets a terminal with these modes, as far as a session's program changes it by output, and puts
 /// the cursor below everything.
 fn reset(modes: &PrivateModes, coloured: bool) -> String {
-    // CAN ends what may have been under way.
+    // CAN ends an incomplete sequence.
     let mut text = format!("\x18{}", modes.change(&PrivateModes::default()));
     // Cursor and screen; colours and margins; character sets and the cursor's shape;
     // a link; the title.

@@ -1,7 +1,6 @@
-//! Starting a session, as `create` and `ensure` are asked to.
+//! Starting a session by the options of `create` and `ensure`.
 //!
-//! The options of both are read here, into what they mean. Nothing is started
-//! before all of them have been understood.
+//! The options of both are parsed here. Nothing is started before all of them have been parsed.
 
 use std::{
     env,
@@ -225,7 +224,7 @@ fn jail(call: &CommandLine, folder: &StartFolder) -> Result<JailOptions> {
     Ok(jail)
 }
 
-/// The last one that is given, and no more than a profile allows.
+/// The last given one, and no more than a profile allows.
 fn smallest([given, allowed]: [Vec<u64>; 2]) -> Option<u64> {
     given.last().into_iter().chain(allowed.last()).min().copied()
 }
@@ -264,7 +263,7 @@ fn folder_of(target: &Target) -> Result<PathBuf> {
     folder.ok_or_else(|| session.ended())
 }
 
-/// Less is not worth a hole in a file, whose unit may be 8 KiB.
+/// A smaller log is not worth a hole in a file, for which the unit may be 8 KiB.
 const LEAST_LOG: u64 = 64 * 1024;
 
 fn log_limit(option: &str, value: &OsStr) -> Result<u64> {
@@ -351,7 +350,7 @@ pub(crate) fn withdraw(handle: &Handle) -> Result<()> {
 /// The terminal that a session really is; every terminfo has an entry for it.
 const TERM: &str = "xterm-256color";
 
-/// Values that keep programs from waiting for a person who is not there.
+/// Values that keep programs from waiting for an absent person.
 const UNATTENDED: [(&str, &str); 9] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),

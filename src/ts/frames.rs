@@ -50,7 +50,7 @@ impl Frames {
         }
     }
 
-    /// Nothing will be added to what has come.
+    /// Nothing will be added to the output so far.
     pub(crate) fn finish(&mut self, lines: &mut String) {
         let held = std::mem::take(&mut self.held);
         if !held.is_empty() {
@@ -76,7 +76,7 @@ pub(crate) fn resize(cols: u16, rows: u16) -> String {
     Object::new().text("type", "resize").number("cols", cols.into()).number("rows", rows.into()).line()
 }
 
-/// The end, for those who know no exit record.
+/// The end, for readers that know no exit record.
 pub(crate) fn legacy_exit(code: i32) -> String {
     Object::new().text("type", "exit").number("code", code.into()).line()
 }

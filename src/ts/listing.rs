@@ -30,8 +30,8 @@ pub(crate) struct Columns {
     now: SystemTime,
 }
 
-/// In the order in which people look for them: who waits first, then who has failed or is done, and
-/// of those who has been so for longest; then who works, who is idle, and who is dead; the oldest first.
+/// In the order in which people look for them: first those that wait, then those that have failed or are
+/// done, each with the longest first; then those that work, are idle, and are dead; the oldest first.
 pub(crate) fn order(a: &ActivityView, b: &ActivityView) -> Ordering {
     let rank = |overview: &ActivityView| {
         overview.activity.map_or(4, |activity| match activity {

@@ -96,7 +96,7 @@ impl Notices {
         of_one.pending = Some(PersonNotice { address, name, event, text });
     }
 
-    /// It has ended; so much of that is known.
+    /// The session has ended; `text` has the known facts.
     pub(crate) fn end(&mut self, address: &Address, text: String) {
         if let Some(of_one) = self.sessions.get_mut(address) {
             let name = of_one.name.clone();

@@ -68,7 +68,7 @@ pub(crate) fn form_wanted(call: &CommandLine) -> Result<(bool, Option<Colours>)>
 /// end: more than the escape sequences that come between the two.
 const TAIL: u64 = 4096;
 
-/// The same of what is rendered, all of it.
+/// The same for rendered output, all of it.
 fn print_rendered(
     session: &SessionDir,
     range: Range<u64>,
@@ -196,9 +196,8 @@ fn near(part: u64) -> u64 {
     (part / 2).min(4096)
 }
 
-/// The part of a range to omit, so that `filter` prints at most `max` bytes of what is not in `cuts`.
-/// It is the middle, from one end of a line to another if they are near, otherwise between two
-/// characters.
+/// The part of a range to omit, so that `filter` prints at most `max` bytes outside of `cuts`. It is the
+/// middle, from one end of a line to another if they are near, otherwise between two characters.
 pub(crate) fn gap(
     log: &OutputLog,
     range: &Range<u64>,
@@ -424,7 +423,7 @@ impl Printer {
         gap(&self.log, range, cuts, &self.filter, max)
     }
 
-    /// Gives what is in `range`, without the cuts, which it uses up.
+    /// Passes on the bytes in `range` without the cuts, which it uses up.
     pub(crate) fn print(
         &mut self,
         range: Range<u64>,
@@ -446,7 +445,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Gives what is in `range`, where the terminal has `translated` newlines, or not.
+    /// Passes on the bytes in `range`, in which the terminal has `translated` newlines, or not.
     fn print_as(
         &mut self,
         range: Range<u64>,
@@ -487,7 +486,7 @@ impl Printer {
     }
 }
 
-/// Makes what is printed of what is in the log.
+/// Converts the log's bytes to printed output.
 #[derive(Clone)]
 pub(crate) struct Filter {
     unmarked: Option<MarkStripper>,
@@ -561,13 +560,13 @@ impl Filter {
         &self.plain
     }
 
-    /// How much would be printed of what is held back, if nothing followed it.
+    /// The length of the output from held bytes, if nothing followed them.
     fn held(&self) -> u64 {
         self.clone().finish().len() as u64
     }
 
-    /// The same of one byte, without escape sequences: how long a `\r` has been held back is
-    /// known from then on.
+    /// The same for one byte, without escape sequences: from then on it is known how long a `\r` has been
+    /// held back.
     fn feed_one(&mut self, byte: u8) -> &[u8] {
         let before = self.unfinished();
         self.feed(&[byte]);
@@ -601,7 +600,7 @@ impl Filter {
 /// are split; a lone `\r` stays.
 #[derive(Clone, Default)]
 pub(crate) struct Newlines {
-    // A `\r` has come, and what is behind it has not.
+    // A `\r` has come, and the next byte has not.
     held: bool,
 }
 

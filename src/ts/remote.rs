@@ -467,7 +467,7 @@ pub(crate) fn machines(on: &[OsString]) -> Result<Vec<Option<MachineName>>> {
     Ok(machines)
 }
 
-/// This one, those with a line, and those that a bridge runs for.
+/// This machine, those with a line, and those with a running bridge.
 fn all() -> Result<Vec<Option<MachineName>>> {
     let state_dir = StateDir::open_or_make()?;
     let mut all = vec![None];
@@ -498,7 +498,7 @@ fn begin(
     RemoteCall::begin(machine, words, None, timeout)
 }
 
-/// A call that was executed there: what it came to here.
+/// The result here of a call that was executed there.
 fn outcome(verb: &str, end: End, nonsense: Option<Failure>) -> Result<()> {
     match (end, nonsense) {
         // `run` has an exit code of its own for this.

@@ -31,10 +31,10 @@ pub(crate) fn read(descriptor: u64) -> Result<Vec<u8>> {
     Ok(secret)
 }
 
-/// Opened by the name that the kernel gives it, it is a new opening of the same
-/// file; so one that has a position is read from where the caller's is.
+/// Opened by the kernel's name for it, it is a new opening of the same file; so a file with a position is
+/// read from the caller's position.
 fn open(descriptor: u64) -> io::Result<File> {
-    // Node gives its children sockets, which have no such name that can be opened.
+    // Node passes its children sockets, which cannot be opened by such a name.
     if descriptor == 0 {
         return io::stdin().as_fd().try_clone_to_owned().map(File::from);
     }

@@ -46,13 +46,13 @@ const KEY_TIMEOUT: Duration = Duration::from_millis(50);
 /// The shortest interval between redraws of the selected session's screen.
 const SCREEN_EVERY: Duration = Duration::from_millis(33);
 
-/// The same of the last lines of others.
+/// The same for the last lines of others.
 const LINE_EVERY: Duration = Duration::from_millis(500);
 
 /// By then all relays have reported the activity of their sessions.
 const BEGINNING: Duration = Duration::from_millis(500);
 
-/// To look takes no more than such a part of the time.
+/// Looking takes at most this fraction of the time.
 const PART: u32 = 30;
 
 /// How long a program that does not read may hold up an answer.
@@ -174,7 +174,7 @@ struct KeyCall {
 }
 
 impl KeyCall {
-    /// Takes what it says; when it has ended, why it failed, if it did.
+    /// Reads its output; when it has ended, the reason of its failure, if it failed.
     fn receive(&mut self) -> Result<Option<Option<String>>> {
         let mut came = Vec::new();
         self.call.drive(&mut came)?;
@@ -257,8 +257,8 @@ struct Top<'a> {
     begun: Instant,
 }
 
-/// Shows the sessions on the terminal that is our standard input and output, until the
-/// person has enough. `parent` is a pipe to who gives the terminal back where we cannot.
+/// Shows the sessions on the terminal that is our standard input and output, until the person leaves.
+/// `parent` is a pipe to the process that restores the terminal if we cannot.
 pub(crate) fn view(state_dir: &StateDir, scope: Scope, parent: &impl AsFd) -> Result<()> {
     let terminal = PersonTerminal::look()?;
     let (feed, there_are) = Feed::begin(state_dir, scope.pattern.as_deref(), &scope.machines)?;
@@ -306,7 +306,7 @@ enum End {
 impl Top<'_> {
     fn enter(&mut self) -> Result<()> {
         self.terminal.make_raw()?;
-        // The alternate screen, without wrapping: what is as wide as the row stays there.
+        // The alternate screen, without wrapping: text as wide as the row stays in it.
         self.terminal.print(b"\x1b[?1049h\x1b[?7l");
         self.redraw()
     }
@@ -319,9 +319,9 @@ impl Top<'_> {
         Ok(())
     }
 
-    /// Makes the terminal show what it would without us.
+    /// Restores the terminal's previous screen.
     fn leave(&mut self) -> Result<()> {
-        // CAN ends what may have been under way.
+        // CAN ends an incomplete sequence.
         self.terminal.out.clear();
         self.terminal.print(b"\x18\x1b[?2026l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l");
         self.terminal.finish()
@@ -514,7 +514,7 @@ impl Top<'_> {
         Ok(())
     }
 
-    /// Something was printed: what is shown of it is old.
+    /// There is output, so the shown part of it is outdated.
     fn receive_printed(&mut self, index: usize) {
         let ticker = &mut self.tickers[index];
         if ticker
@@ -530,8 +530,8 @@ impl Top<'_> {
         }
     }
 
-    /// Looks at what is shown and old, and draws what that changes. Nothing while the
-    /// terminal has not taken what was drawn before.
+    /// Reads the outdated parts of what is shown, and draws the changes. Does nothing while the terminal has
+    /// not accepted all earlier output.
     fn draw(&mut self) -> Result<()> {
         if !self.terminal.out.is_empty() && self.frame != TopFrame::default() {
             // Till there is room, however old something becomes.

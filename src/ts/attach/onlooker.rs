@@ -51,9 +51,8 @@ struct Onlooker<'a> {
     code: Option<i32>,
 }
 
-/// Shows the screen of a session on the terminal that is our standard input and output,
-/// until the session ends, or the person has enough. `parent` is a pipe to who gives the
-/// terminal back where we cannot.
+/// Shows the screen of a session on the terminal that is our standard input and output, until the session
+/// ends, or the person leaves. `parent` is a pipe to the process that restores the terminal if we cannot.
 pub(crate) fn look_on(state_dir: &StateDir, session: &SessionDir, parent: &impl AsFd) -> Result<()> {
     let mut onlooker = Onlooker {
         session,
@@ -79,7 +78,7 @@ pub(crate) fn look_on(state_dir: &StateDir, session: &SessionDir, parent: &impl 
 impl Onlooker<'_> {
     fn enter(&mut self) -> Result<()> {
         self.terminal.make_raw()?;
-        // The alternate screen, without wrapping: what is as wide as the row stays there.
+        // The alternate screen, without wrapping: text as wide as the row stays in it.
         self.terminal.print(b"\x1b[?1049h\x1b[?7l");
         self.redraw();
         Ok(())
@@ -92,9 +91,9 @@ impl Onlooker<'_> {
         self.next = Deadline::after(Duration::ZERO);
     }
 
-    /// Makes the terminal show what it would without us, with some last words on it.
+    /// Restores the terminal's previous screen, with some last words on it.
     fn leave(&mut self, words: &str) -> Result<()> {
-        // CAN ends what may have been under way.
+        // CAN ends an incomplete sequence.
         self.terminal.out.clear();
         self.terminal.print(b"\x18\x1b[?2026l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l");
         self.terminal.print(words.as_bytes());

@@ -38,8 +38,8 @@ enum PassEvent {
     Person(PersonEvent),
 }
 
-/// Shows a session of a machine on the terminal that is our standard input and output; `words` are
-/// those of the call. `parent` is a pipe to who gives the terminal back where we cannot.
+/// Shows a session of a machine on the terminal that is our standard input and output; `words` are those of
+/// the call. `parent` is a pipe to the process that restores the terminal if we cannot.
 pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: &impl AsFd) -> Result<()> {
     let what = "take the terminal";
     let mut terminal = PersonTerminal::look()?;

@@ -1,7 +1,6 @@
-//! The terminal that a person sits at, on our standard input and output, while we show
-//! something on it.
+//! A person's terminal, on our standard input and output, while we show something on it.
 //!
-//! No write waits for it: what it does not take at once is kept.
+//! No write waits for it: output that it does not accept at once is kept.
 
 use std::{
     fs::File,
@@ -51,7 +50,7 @@ impl PersonTerminal {
         self.out.extend(bytes.iter().copied());
     }
 
-    /// Writes what it takes at once.
+    /// Writes as much as it accepts at once.
     pub(crate) fn write_on(&mut self) -> Result<()> {
         self.out.flush(&mut self.output).trying("write to the terminal")
     }
@@ -86,7 +85,7 @@ impl PersonTerminal {
         self.before.give_back().trying(GIVE_BACK)
     }
 
-    /// Stops who started us, as [`attach::stop`].
+    /// Stops our parent, as [`attach::stop`].
     pub(crate) fn stop(&self, signals: &mut PersonSignals<impl AsFd>) -> Result<bool> {
         attach::stop(&self.before, &mut signals.going_on, signals.parent)
     }
@@ -98,14 +97,14 @@ pub(crate) struct PersonSignals<'a, Parent> {
     ending: Signals,
     stopping: Signals,
     going_on: Signals,
-    // A pipe to who gives the terminal back where we cannot.
+    // A pipe to the process that restores the terminal if we cannot.
     parent: &'a Parent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PersonEvent {
     Resized,
-    /// We are to go; also where who gives the terminal back has gone.
+    /// We must end; also if the process that restores the terminal has gone.
     Ending,
     Stopping,
     GoingOn,

@@ -91,13 +91,13 @@ struct Viewer<'a> {
     hint: Option<Deadline>,
     drawn: u64,
     sequences: Sequences,
-    // Those of the terminal.
+    // The terminal's modes.
     modes: PrivateModes,
     // The terminal's colours may have been changed.
     coloured: bool,
     // The prefix has been typed, and nothing after it.
     prefixed: bool,
-    // Invariant: no longer than `MOST_KEYS` and what is read at once.
+    // Invariant: no longer than `MOST_KEYS` and one read.
     keys: Vec<u8>,
     typing: bool,
     // When it will be too long that nothing was typed.
@@ -105,8 +105,8 @@ struct Viewer<'a> {
     code: Option<i32>,
 }
 
-/// Shows a session on the terminal that is our standard input and output, until one of
-/// them has enough. `parent` is a pipe to who gives the terminal back where we cannot.
+/// Shows a session on the terminal that is our standard input and output, until one of them ends this.
+/// `parent` is a pipe to the process that restores the terminal if we cannot.
 pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsFd) -> Result<()> {
     let terminal = PersonTerminal::look()?;
     let clients = (RelayClient::open(session)?, RelayClient::open(session)?, RelayClient::open(session)?);
@@ -262,7 +262,7 @@ impl Viewer<'_> {
         Ok(())
     }
 
-    /// Draws the screen as it is now; what is not yet written of another is not.
+    /// Draws the present screen; the unwritten rest of an earlier one is dropped.
     fn draw(&mut self) -> Result<()> {
         let what = "read the output";
         let length = self.log.length().trying(what)?;
@@ -272,7 +272,7 @@ impl Viewer<'_> {
         // A sequence that begins there is shown as a whole.
         let begun = queries::unfinished_length(&tail).max(text::cut_off_length(&tail));
         (self.shown, self.drawn) = (cache.offset() - begun as u64, cache.offset());
-        // Asked now: what it has changed since, what follows changes again.
+        // Requested now: later output repeats any change since then.
         let modes = match &mut self.relay {
             Some(relay) => relay.control.snapshot(Parts::NONE)?,
             None => None,
@@ -337,7 +337,7 @@ impl Viewer<'_> {
         Ok(())
     }
 
-    /// Takes what was typed; gives the end, if that is what it means.
+    /// Handles the typed keys; returns the end, if they request it.
     fn take_keys(&mut self, stdin: &io::Stdin) -> Result<Option<End>> {
         // Without a terminal there is no user any more.
         let Some(keys) = read_keys(stdin)? else { return Ok(Some(End::Told)) };
@@ -404,7 +404,7 @@ impl Viewer<'_> {
         Ok(())
     }
 
-    /// Makes the terminal show what it would without us, with some last words on it.
+    /// Restores the terminal's previous screen, with some last words on it.
     fn leave(&mut self, words: &str) -> Result<()> {
         // The terminal is given back also where the log cannot be read any more.
         let _ = self.take_hint();

@@ -57,7 +57,7 @@ const LOOK_FOR_PROMPT: Duration = Duration::from_millis(100);
 /// How waiting for several ended.
 pub(crate) enum WatchEnd {
     Met,
-    /// This one ended, and what was waited for has not come.
+    /// This one ended, and its condition was not met.
     Ended(usize),
     TimedOut,
 }
@@ -67,7 +67,7 @@ pub(crate) enum WatchEnd {
 pub(crate) struct WatchStart {
     /// The first byte to search; otherwise the output after the last typed input.
     pub(crate) offset: Option<u64>,
-    /// The first completion that counts; else that of what was typed last, or the next.
+    /// The first completion that counts; else that of the last input, or the next.
     pub(crate) completion: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct SessionWatch<'a> {
     // The offset up to which the log was searched, and the one to reach.
     looked_at: u64,
     goal: u64,
-    // How much of what was typed the echo knows, and where the last began.
+    // How much of the input the echo filter knows, and where the last began.
     known: u64,
     typed_at: Option<u64>,
     patterns: Vec<(Finder, usize)>,
@@ -247,7 +247,7 @@ impl<'a> SessionWatch<'a> {
         self.client.is_none()
     }
 
-    /// When there may be something new though there is no news.
+    /// When to look again without an event.
     fn deadline(&self) -> Deadline {
         if self.is_stalled {
             return self.look_again;
@@ -348,7 +348,7 @@ impl<'a> SessionWatch<'a> {
             self.changed = Instant::now();
             self.pause = Duration::ZERO;
         }
-        // Once the command is done, what comes after that is of no interest.
+        // Once the command is done, the output after that does not count.
         self.goal = self.done.map_or(length, |(offset, _)| offset);
         if !self.conditions.seek_text() {
             self.looked_at = self.goal.max(self.looked_at);

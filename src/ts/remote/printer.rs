@@ -15,13 +15,13 @@ use crate::{
     worker::WorkerHandle,
 };
 
-/// Commands that print what a session has printed, as it is.
+/// Commands that print a session's output unchanged.
 const RAW: [&str; 5] = ["read", "read-new", "run", "ask", "attach"];
 
-/// Commands whose lines say nothing if they are not whole.
+/// Commands whose lines are useless if incomplete.
 const WHOLE: [&str; 8] = ["cast", "create", "ensure", "find", "kill", "list", "restart", "wait"];
 
-/// Prints what came from a machine.
+/// Prints a machine's output.
 pub(super) struct Printer {
     pub(super) verb: String,
     pub(super) machine: Option<MachineName>,
@@ -74,7 +74,7 @@ fn object_of(machine: &MachineName, line: &str) -> Option<String> {
     Some(object.line())
 }
 
-/// A line with commands that it names for what to do next, as they are to be typed here.
+/// A line with the commands that it suggests, in the form to type here.
 fn as_typed_here(line: &str, machine: &MachineName) -> String {
     let word_here = |word: &str| match Handle::parse(word.as_bytes()).is_some() || word.starts_with('@') {
         true => format!("{machine}:{word}"),
@@ -237,7 +237,7 @@ impl Printer {
         }
     }
 
-    /// It has said what it cannot mean.
+    /// It has printed something invalid.
     pub(super) fn is_nonsense(&self) -> Option<Failure> {
         let machine = self.machine.as_ref().filter(|_| self.nonsense)?;
         let message = format!("{machine}: it sent invalid data");

@@ -1,4 +1,4 @@
-//! How `top` looks, in a terminal of any size, and what draws only what has changed.
+//! The layout of `top`, in a terminal of any size, and drawing of the changes.
 //!
 //! Pure.
 
@@ -188,7 +188,7 @@ fn nothing(model: &Model, cols: usize) -> String {
     styled("2", &cells::shortened(text, cols))
 }
 
-/// The line above the screen: whose it is.
+/// The line above the screen, with the session's name.
 fn rule(model: &Model, overview: Option<&ActivityView>, cols: usize) -> String {
     let title = overview.map_or(String::new(), |overview| {
         let glance = &overview.glance;

@@ -123,7 +123,7 @@ impl Keys {
 enum First {
     None,
     Unfinished,
-    /// So many bytes are a key, or none that is known.
+    /// A key of this many bytes, or an unknown sequence.
     Key(Option<Key>, usize),
 }
 

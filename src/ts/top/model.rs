@@ -45,7 +45,7 @@ pub(crate) struct Model {
     pub(crate) overviews: Vec<ActivityView>,
     /// How people name them.
     names: Map<Address, String>,
-    /// Those of which not all is known that is shown.
+    /// The sessions of which some shown data is missing.
     pub(crate) stale: Set<Address>,
     pub(crate) mode: Mode,
     pub(crate) filter: String,
@@ -73,7 +73,7 @@ impl Model {
         self.names.get(address).cloned().unwrap_or_else(|| address.to_string())
     }
 
-    /// Takes these in, in place of those of the same addresses; of several of one, the last.
+    /// Adds these, and replaces those of the same addresses; of several of one address, the last counts.
     pub(crate) fn put(&mut self, overviews: Vec<ActivityView>) {
         let (count, mut same) = (self.overviews.len(), true);
         let mut new = Set::new();
@@ -128,7 +128,7 @@ impl Model {
         self.overviews.iter_mut().find(|overview| overview.key() == address.key())
     }
 
-    /// Those that the filter lets through.
+    /// The sessions that match the filter.
     pub(crate) fn shown(&self) -> Vec<&ActivityView> {
         let text = lower(&self.filter);
         let has_it = |overview: &&ActivityView| {
@@ -165,7 +165,7 @@ impl Model {
         self.selected.as_ref()
     }
 
-    /// How many of them do what; of what only some programs say, if any does.
+    /// The number of sessions by activity; activities that only some programs report only if there are any.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (Activity, usize)> {
         use Activity::{Dead, Done, Failed, Idle, Waiting, Working};
         let count = |activity| self.overviews.iter().filter(|one| one.activity == Some(activity)).count();
