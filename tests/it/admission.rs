@@ -69,7 +69,7 @@ impl Jail<'_> {
         Some(Jail { scratch, handle, root, outside })
     }
 
-    /// Runs a script, and gives what it prints.
+    /// Runs a script, and returns its output.
     fn python(&self, script: &str, words: &[&str]) -> String {
         let file = self.root.join("script.py");
         fs::write(&file, format!("{PYTHON}{script}")).unwrap();
@@ -225,7 +225,7 @@ fn a_confined_session_has_the_far_side_of_its_machine_execute_nothing() {
     there.ts(&["wait-pattern", &far, "sound\r\nsound\r\n"]).code(0);
 }
 
-/// Passes on what comes on a socket, descriptors too, to another.
+/// Passes a socket's bytes, descriptors too, on to another.
 const FORWARDER: &str = r#"
 path, real = sys.argv[1:]
 door = socket.socket(socket.AF_UNIX)
@@ -415,7 +415,7 @@ fn without_socket_diagnostics_confinement_is_refused_and_others_are_served() {
     let Some(jail) = Jail::new(&scratch) else { return };
     let option = format!("--write-root={}", jail.root.display());
     create(&[&option, "cat"]).code(1).stdout("").complains("CONFIG_UNIX_DIAG");
-    // A relay that can ask for nothing tells those apart that others have confined.
+    // A relay that has no free descriptors still recognises processes that others have confined.
     let socket = scratch.folder(&other).join("relay.sock");
     assert_eq!(jail.python(KNOCK, &[&socket.display().to_string()]), "b''\n");
     give_pid_away(&jail, &socket, "'state\\n'", scratch.file(&other, "daemon_pid").trim());
@@ -578,7 +578,7 @@ else:
 report(file, answer(s).decode().split('\r\n')[0])
 "#;
 
-/// An address of this machine that is no loopback, if it has one.
+/// An address of this machine other than the loopback, if it has one.
 fn own_address() -> Option<String> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     // Nothing is sent.
@@ -657,7 +657,7 @@ print(said.split('\r\n')[0] if ' 200 ' in said else said)
 #[test]
 fn the_page_serves_a_process_that_nobody_may_look_into_unless_it_may_be_confined() {
     let scratch = Scratch::new();
-    // As a user who is not root: that one may look into any process.
+    // As a user other than root, which may inspect any process.
     let user = is_root().then_some(65_534);
     let home = scratch.path.join("user");
     fs::create_dir(&home).unwrap();

@@ -242,7 +242,7 @@ fn a_prompt_behind_an_answer_without_an_end_is_none_of_the_answer() {
         ],
     );
     answers("dash", &[("true", ""), ("printf x", "x"), ("printf x", "x"), ("echo y", "y\n")]);
-    // Only the prompt that this text was typed at is no part of the answer.
+    // Only the prompt that this text was typed at is not part of the answer.
     let reader = "read -p 'db=> ' x; read -p \"$x\"$'\\ndb-> ' x; read -p $'db=> ' x; read x";
     answers(reader, &[("one", "one\ndb-> "), ("two", "db=> ")]);
 }
@@ -502,7 +502,7 @@ fn a_text_that_was_queued_is_not_typed_into_a_question_that_came_meanwhile() {
         scratch.ts(&["ask", &handle, "yes"]).code(0).stdout("got <yes>\n");
         fs::remove_file(scratch.path.join("go")).unwrap();
     }
-    // A prompt that has come back is no question.
+    // A prompt that has come back is not a question.
     let python = scratch.create("/usr/bin/env python3 -q");
     let first = scratch.start(&["ask", &python, "import time; time.sleep(0.5); 1"]);
     let second = scratch.start(&["ask", &python, "2"]);

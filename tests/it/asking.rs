@@ -1,4 +1,4 @@
-//! `run` at a question: who asks is answered, and who only looks at the keyboard is not.
+//! `run` at a question: a question is answered, and a program that only polls the keyboard is not.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ fn shell() -> (Scratch, String) {
     (scratch, handle)
 }
 
-/// Runs a command that asks, and gives what it printed.
+/// Runs a command that asks, and returns its output.
 fn asks(scratch: &Scratch, handle: &str, command: &str, terminal: &str) -> Ran {
     let state = format!("waits for input; the terminal is at: {terminal}");
     scratch.ts(&["run", "--input-after=300ms", handle, command]).code(123).complains(&state)
@@ -171,7 +171,7 @@ os._exit(0)
     {
         scratch.ts(&[&quick[..], &[command, "; stty sane"]].concat()).code(0).stdout_has("done\n").silent();
     }
-    // Not those either who do not read, with or without an echo.
+    // Nor programs that do not read, with or without an echo.
     for command in ["sleep 0.6", "stty -echo; sleep 0.6; stty echo", "sleep 0.6 | cat", "(sleep 0.6 &  wait)"]
     {
         scratch.ts(&[&quick[..], &[command]].concat()).code(0).stdout("").silent();
@@ -182,7 +182,7 @@ os._exit(0)
 fn whoever_wants_to_wait_waits() {
     let (scratch, handle) = shell();
     let running = scratch.start(&["run", "--no-input", &handle, "read -rp 'Go? ' x; echo \"$x\""]);
-    // Before it is typed, a prompt may stand there.
+    // A prompt may be there before it is typed.
     eventually("the question", || scratch.ts(&["status", "--json", &handle]).out().contains("\"line\""));
     scratch.ts(&["send", &handle, "yes"]).code(0);
     running.finish().code(0).stdout("Go? yes\nyes\n").silent();
@@ -230,8 +230,8 @@ fn the_next_run_says_what_is_in_its_way() {
         .complains("integrate");
 }
 
-/// The command is named that waits, and what to do next: with a shell, with what one talks to,
-/// and with what draws a screen.
+/// The error names the waiting command, and the next step: for a shell, for an interactive program, and for a
+/// program that draws a screen.
 #[test]
 fn run_names_the_foreground_program() {
     let (scratch, handle) = shell();

@@ -1,11 +1,10 @@
-//! The person's terminal is another session's: what it shows, and how it is left, can
-//! be looked at.
+//! The person's terminal is another session's: its screen, and how it is left, can be read.
 
 use std::{fs, process::Command};
 
 use crate::support::{Scratch, eventually, is_running, run, start, state_of, wait_for_tracer};
 
-/// A shell whose terminal a person sits at.
+/// A shell at a person's terminal.
 fn person(scratch: &Scratch) -> String {
     let shell = scratch.create_with(&["--size=100x30"], "bash");
     scratch.ts(&["run", &shell, "stty -a >before; PS1='out> '"]).code(0);
@@ -18,8 +17,8 @@ fn attach(scratch: &Scratch, person: &str, session: &str, size: &str) {
     has_size(scratch, session, size);
 }
 
-/// Has the call's exit code in a file: what is printed right after a call that was
-/// killed may be on the screen that is then given back.
+/// Writes the call's exit code to a file: text printed right after a call that was killed may be on the
+/// screen that is then restored.
 fn call(scratch: &Scratch, person: &str, session: &str) {
     let _ = fs::remove_file(scratch.path.join("rc"));
     let line =
@@ -53,7 +52,7 @@ fn sees_session(scratch: &Scratch, person: &str) {
     });
 }
 
-/// The person is back at the shell, whose terminal is as it was.
+/// The person is back at the shell, and the terminal's modes are restored.
 fn is_back(scratch: &Scratch, person: &str, code: i32) {
     eventually("no viewer", || scratch.processes().iter().all(|process| !process.contains("nbs-viewer")));
     let told = || fs::read_to_string(scratch.path.join("rc")).unwrap_or_default();
@@ -71,7 +70,7 @@ fn is_back(scratch: &Scratch, person: &str, code: i32) {
     }
 }
 
-/// A program that has everything of a terminal, and shows what it reads.
+/// A program that uses all features of a terminal, and shows its input.
 const GREEDY: &str = r"stty raw -echo; printf '\33[?1049h\33[?25l\33[?1002h\33[?1006h\33[?2004h\33[?1h\33=\33]2;mine\7\33[31mready\33[5;9H'; exec cat -v";
 
 #[test]
@@ -262,7 +261,7 @@ fn the_terminal_of_a_person_is_never_asked() {
     }
     keys(&scratch, &two, b"y");
     sees(&scratch, &one, "then b'y'");
-    // One leaves, and then the other: only then is the size what it was.
+    // One leaves, and then the other: only then is the previous size restored.
     scratch.ts(&["resize", &two, "70x20"]).code(0);
     has_size(&scratch, &session, "{\"cols\":70,\"rows\":20}");
     scratch.ts(&["kill", &two]).code(0);
@@ -353,7 +352,7 @@ fn a_read_only_attach_changes_nothing() {
     assert!(scratch.file(&person, "output.log").contains("C-\\ and then d detaches"));
     let length = scratch.file(&session, "output.log").len();
     keys(&scratch, &person, b"xyz\x03\r");
-    // In a smaller window what is around the cursor.
+    // A smaller window shows the part around the cursor.
     scratch.ts(&["resize", &person, "40x10"]).code(0);
     eventually("the part", || {
         let screen = scratch.ts(&["screen", &person]).out();
@@ -373,7 +372,7 @@ fn a_read_only_attach_changes_nothing() {
     keys(&scratch, &person, b"\x1cd");
     sees(&scratch, &person, "[detached from session");
     is_back(&scratch, &person, 0);
-    // It ends with the session, and is nothing for who has no terminal.
+    // It ends with the session, and fails without a terminal.
     scratch.ts(&["run", &person, "clear"]).code(0);
     let _ = fs::remove_file(&rc);
     scratch.ts(&["send", &person, &line]).code(0);

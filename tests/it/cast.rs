@@ -44,7 +44,7 @@ fn a_recording_has_what_was_printed_and_when_and_every_size() {
         all.iter().filter(|(_, kind, _)| kind == "\"r\"").map(|(.., data)| &**data).collect();
     assert_eq!(sizes, ["\"60x20\"", "\"70x10\""]);
     assert!(all.is_sorted_by(|(one, ..), (other, ..)| one <= other), "{cast}");
-    // The times are those of the session.
+    // The times are relative to the session's start.
     let python = format!(
         "import json; lines = open('cast').read().splitlines(); {}",
         "[json.loads(line) for line in lines]"
@@ -57,7 +57,7 @@ fn a_recording_has_what_was_printed_and_when_and_every_size() {
 fn a_pause_is_as_long_as_it_was() {
     let scratch = Scratch::new();
     let handle = scratch.create_with(&["--record"], "stty -echo; echo one; read x; printf two");
-    // The relay may see later what is printed, but not after it is in the log.
+    // The relay may see output later than it is printed, but not after it is in the log.
     scratch.ts(&["wait-pattern", &handle, "one\r\n"]).code(0);
     thread::sleep(Duration::from_millis(700));
     scratch.ts(&["send", &handle, ""]).code(0);
@@ -79,7 +79,7 @@ fn a_bounded_log_is_shown_from_where_it_begins() {
     let text: String = all.iter().map(|(.., data)| data.trim_matches('"')).collect();
     assert!(text.ends_with("\\r\\n100000\\r\\nbye\\r\\n"), "{text}");
     assert!(!text.contains("\\r\\n1000\\r\\n"), "{text}");
-    // The screen is made of what there is, too.
+    // The screen is made of the remaining output, too.
     scratch.ts(&["screen", &handle]).code(0).stdout_has("\n99999\n100000\nbye\n");
     scratch.ts(&["screen", &handle]).code(0).stdout_has("\n99999\n100000\nbye\n");
 }

@@ -10,7 +10,7 @@ pub(crate) fn can_confine() -> bool {
     ran.trim().parse::<i32>().unwrap() >= 3
 }
 
-/// Runs what follows under a kernel without the system calls whose numbers come first, with
+/// Runs the rest of its arguments under a kernel without some system calls; their numbers come first, with
 /// commas between them.
 const WITHOUT_CALLS: &str = r#"
 import ctypes, os, struct, sys
@@ -75,7 +75,7 @@ impl Places {
         helper
     }
 
-    /// Nothing is outside but what was there.
+    /// Fails unless the outside has only its first content.
     fn nothing_got_out(&self) {
         assert_eq!(fs::read_to_string(self.outside.join("file")).unwrap(), "as it was");
         assert_eq!(fs::read_dir(&self.outside).unwrap().count(), 1);
@@ -219,8 +219,8 @@ fn a_confined_session_cannot_have_others_write_for_it() {
     }
 }
 
-/// Waits until its own session's relay has gone, then asks the helper and the relay of
-/// another session for something, and writes down what they said.
+/// Waits until its own session's relay has gone, then sends requests to the helper and the relay of another
+/// session, and writes their answers to a file.
 const SURVIVOR: &str = r#"
 import os, socket, sys, time
 own, helper, other, outside, report = sys.argv[1:]
@@ -297,7 +297,7 @@ fn create_fails_if_the_kernel_cannot_confine() {
         places.refused(run(without(calls).args(["ts", "create", "--no-helper", &root, "bash"])));
     }
 
-    // A helper that cannot, asked by one who could.
+    // A helper that cannot confine, asked by a caller that could.
     let command = without(WITHOUT_LANDLOCK[0]);
     let _helper = places.helper_by(command);
     places.refused(places.scratch.ts(&["create", "--require-helper", &root, "bash"]));
@@ -363,7 +363,7 @@ fn roots_that_would_confine_nobody_are_refused() {
             scratch.ts(&["create", "--no-helper", &option, "true"]).code(1).complains("another user's link");
         }
     }
-    // Nor is there one where nobody could be told to be confined.
+    // Nor is a session made if confined processes could not be recognised.
     if can_confine() {
         let create = format!("nbs-ts create --no-helper --write-root={} true", places.root.display());
         scratch.bash(&format!("ulimit -x 5; {create}")).code(1).stdout("").complains("hard limit");
@@ -402,7 +402,7 @@ fn a_temporary_folder_however_deep_and_closed_goes_with_its_session() {
         &handle,
         "cd $TMPDIR && mkdir shut shut/in && touch shut/in/f && chmod 0 shut/in shut",
     ]);
-    // Not with the descriptors, nor the stack, that such a depth would take.
+    // Without the descriptors, or the stack, that this depth would take.
     scratch.bash(&format!("ulimit -n 64; nbs-ts kill {handle}")).code(0).silent();
     assert!(!scratch.folder(&handle).exists());
     assert_eq!(fs::read_dir(scratch.state().join("sessions")).unwrap().count(), 0);

@@ -238,7 +238,7 @@ fn a_limit_of_file_size_stalls_and_does_not_kill() {
     is_stalled(&handle);
     scratch.ts(&["status", &handle]).stdout("alive\n");
     scratch.ts(&["kill", &handle]).code(0);
-    // In the middle of what is written at once; and raised again.
+    // In the middle of a single write; and raised again.
     let handle = scratch.create("stty -echo; read x; seq 10000; exit 0");
     let relay = scratch.file(&handle, "daemon_pid");
     let limit = |size| limit_files(&relay, size);
@@ -254,7 +254,7 @@ fn a_limit_of_file_size_stalls_and_does_not_kill() {
     assert_eq!(field(&scratch.file(&handle, "exit.json"), "output_bytes"), printed.len().to_string());
 }
 
-/// Has the relay write no more than so many bytes to a file.
+/// Limits the relay's files to this many bytes.
 fn limit_files(relay: &str, size: &str) {
     run(Command::new("prlimit").args(["--pid", relay, &format!("--fsize={size}:unlimited")])).code(0);
 }
@@ -400,7 +400,7 @@ fn descriptors_running_out_is_told_and_passes() {
     eventually("the relay being full", || {
         fs::read_dir(format!("/proc/{relay}/fd")).unwrap().count() >= open + 2
     });
-    // Its own work goes on: what comes through the FIFO is typed and recorded.
+    // Its own work goes on: the FIFO's input is typed and recorded.
     fs::write(scratch.folder(&handle).join("input.fifo"), "later\n").unwrap();
     for wait in waits {
         wait.finish().code(0);
@@ -575,7 +575,7 @@ fn more_clients_than_descriptors_cost_the_session_nothing() {
     fs::write(scratch.folder(&handle).join("input.fifo"), "go\n").unwrap();
     for wait in waits {
         let ran = wait.finish();
-        // Those who came too late find it dead, and the line in its log.
+        // Late calls find it dead, and the line in its log.
         assert!(ran.status.success(), "{ran:?}");
     }
     scratch.wait_for_end(&handle);

@@ -15,7 +15,7 @@ fn faults(scratch: &Scratch) -> Option<String> {
     Some(told.join("\n"))
 }
 
-/// Nothing is wrong; who is still on its way out, as on a slow machine, is waited for.
+/// Waits until nothing is wrong; on a slow machine, processes may still be ending.
 fn all_in_order(scratch: &Scratch) {
     eventually("all being in order", || {
         let told = faults(scratch).unwrap_or_default();

@@ -8,7 +8,7 @@ use std::{
 
 use crate::support::{Scratch, binary, eventually, field, is_running, run, whole_lines};
 
-/// One who follows the events, into a file.
+/// A follower of the events, into a file.
 struct Follower {
     child: Child,
     file: PathBuf,
@@ -222,7 +222,7 @@ fn a_hundred_sessions_end_in_every_way_and_each_leaves_one_true_exit_record() {
             told[1] = told[1].replace("KILL", "TERM");
         }
         assert_eq!(&told, truth, "{event}");
-        // Those whose time was up first have printed nothing.
+        // The sessions whose timeouts were over first have printed nothing.
         if field(event, "output_bytes") != "0" {
             assert!(field(event, "last_lines").contains("ready"), "{event}");
         } else {
@@ -402,7 +402,7 @@ fn a_follower_that_slept_through_it_looks_again() {
     scratch.wait_for_end(&killed);
     let removed = scratch.create("exec sleep 1000");
     scratch.ts(&["kill", &removed]).code(0);
-    // A `gc` at the same time leaves what it has still to read.
+    // A concurrent `gc` keeps unread events.
     scratch.ts(&["gc", "--hours=0"]).code(0);
     all.extend([killed, removed]);
     signal("-CONT", &follower.pid());
@@ -578,7 +578,7 @@ fn a_full_disk_keeps_no_end_from_being_told() {
     let timed = create(&["--timeout=1"]);
     ts(&["send", &killed, ""]).code(0);
     eventually("the disk being full", || ts(&["status", "--json", &killed]).field("stalled") != "null");
-    // Fills what is left; the other's time is up meanwhile, or was before.
+    // Fills the remaining space; the other's timeout is over meanwhile, or was before.
     let child = fs::read_to_string(small.join(format!("nbs/sessions/{timed}/pid"))).unwrap();
     eventually("the end of the other", || !is_running(&child));
     ts(&["kill", &killed]).code(0);
@@ -593,7 +593,7 @@ fn a_full_disk_keeps_no_end_from_being_told() {
     drop(mounted);
 }
 
-/// A file system of a test's own; such tests need root, as CI has it.
+/// A file system for one test; such tests need root, as CI has it.
 struct Mount(PathBuf);
 
 impl Mount {

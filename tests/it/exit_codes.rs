@@ -102,8 +102,7 @@ fn bad_arguments_are_4_and_one_line() {
     assert_eq!(scratch.ts(&["list"]).out().lines().count(), 1, "nothing was tried");
 }
 
-/// Every command that takes a session, what else it must be given, and its code where
-/// there is no such session.
+/// Every command that takes a session, its other required words, and its code if there is no such session.
 const OF_SESSIONS: [(&str, &[&str], i32); 24] = [
     ("answer", &["x"], 2),
     ("ask", &["x"], 2),

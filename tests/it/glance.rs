@@ -1,4 +1,4 @@
-//! Many sessions at a glance: what each does, since when, and what it asks.
+//! Views of many sessions: the activity of each, its start, and its question.
 
 use std::fs;
 
@@ -82,7 +82,7 @@ fn each_session_is_told_as_it_is_and_those_that_wait_come_first() {
     assert_eq!(told(&scratch, &line, "folder"), format!("\"{}\"", scratch.path.display()));
     assert_eq!(told(&scratch, &dead, "since"), told(&scratch, &dead, "ended"));
 
-    // `list` without them is what it was, and `list --json` has all of it.
+    // The output of `list` without them is unchanged, and `list --json` has all of it.
     let short = scratch.ts(&["list", "--name=dead"]).code(0).out();
     assert_eq!(short, format!("{dead}\tdead\tdead\techo gone; exit 3\n"));
     let all = scratch.ts(&["list", "--json", "--name=works"]).code(0).out();
@@ -233,7 +233,7 @@ fn a_relay_that_is_stopped_holds_a_listing_up_for_a_moment_only() {
     assert_eq!((state(1), state(2)), ("waiting".to_owned(), "?".to_owned()), "{long}");
 }
 
-/// Waits on a file until so many lines have come, and gives them.
+/// Waits until a file has this many lines, and returns them.
 fn lines(path: &std::path::Path, count: usize) -> Vec<String> {
     eventually(&format!("{count} lines in {}", path.display()), || whole_lines(path).len() >= count);
     whole_lines(path)
@@ -318,7 +318,7 @@ fn a_call_waits_for_whichever_session_waits_first() {
     waits.finish().code(0).stdout(format!("{}\twaiting\treport\n", rests[3]));
     scratch.ts(&["report", &rests[3], "clear"]).code(0);
     let waits = scratch.start(&["wait", "--any", "--name=rest", "--waiting", "--exit", "--pattern=never"]);
-    // Those that live when it looks are waited for.
+    // Sessions that live when it looks are waited for.
     eventually("its connections", || sockets_of(&waits.pid().to_string()) >= rests.len());
     scratch.ts(&["kill", "--keep", &rests[1]]).code(0);
     waits.finish().code(0).stdout(format!("{}\texit\t143\n", rests[1]));
@@ -355,7 +355,7 @@ fn the_hooks_that_are_shown_report_what_they_say() {
     }
 }
 
-/// One who follows what sessions do.
+/// A follower of the sessions' states.
 struct Listing {
     process: std::process::Child,
     file: std::path::PathBuf,

@@ -289,7 +289,7 @@ fn children_killed_at_every_stage_leave_nothing() {
     for round in 0..40_u64 {
         let mut create = scratch.ts(&["create", "--require-helper", "sleep 600"]);
         let mut create = create.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        // The stage is what is varied here.
+        // The rounds vary the stage.
         std::thread::sleep(Duration::from_micros(round * 400));
         for (pid, _) in helper.children() {
             kill(pid, if round % 2 == 0 { 9 } else { 15 });
@@ -416,7 +416,7 @@ fn a_helper_that_is_not_there_is_told_once_or_not_at_all() {
 #[test]
 fn that_there_is_no_helper_is_told_once_in_a_boot() {
     let scratch = Scratch::new();
-    // How many of so many calls at once say it.
+    // The number of concurrent calls that print it.
     let told = |calls: usize| {
         let calls: Vec<_> = (0..calls).map(|_| start(&mut scratch.ts(&["create", "true"]))).collect();
         let ran: Vec<_> = calls.into_iter().map(|call| call.finish().code(0)).collect();

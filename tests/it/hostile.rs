@@ -111,7 +111,7 @@ fn a_stranger_gets_nothing_from_a_state_folder_and_leaves_nothing_in_one() {
         &["gc", "--hours=0"],
         &["create", "--no-helper", "cat"],
     ];
-    // Closed as it is made, and as one that its owner has opened to all.
+    // With its first mode, and after its owner has opened it to all.
     for mode in [0o700, 0o755] {
         set_mode(&ours, mode);
         for words in attempts {
@@ -195,7 +195,7 @@ fn a_state_directory_that_others_may_write_to_is_rejected() {
         is_refused(&open);
         assert_eq!(fs::read_dir(&open).unwrap().count(), 0, "mode {mode:o}");
     }
-    // Nor is a folder whose sessions they may write to.
+    // Nor is a directory whose sessions they may write to.
     let open = scratch.path.join("open");
     fs::create_dir_all(open.join("sessions")).unwrap();
     set_mode(&open, 0o700);
@@ -228,7 +228,7 @@ fn a_file_with_the_bit_of_another_user_does_nothing() {
     assert!(!scratch.state().exists());
 }
 
-/// Every command that takes a session, before and after whose handle these words stand.
+/// Every command that takes a session, with the words before and after the handle.
 const COMMANDS: [(&[&str], &[&str]); 31] = [
     (&["status"], &[]),
     (&["status", "--json"], &[]),
@@ -468,7 +468,7 @@ fn however_many_never_read_what_they_ask_for_a_relay_stays_small() {
         (0..200).flat_map(|_| floods).map(|(words, count)| (come(), words.repeat(count))).collect();
     let mut reader = come();
     for _ in 0..20 {
-        // Those that it does not bear with any more have been hung up on.
+        // The relay has closed the connections that it does not accept any more.
         all.retain_mut(|(stream, flood)| {
             !matches!(stream.write(flood), Err(error) if error.kind() == ErrorKind::BrokenPipe)
         });

@@ -191,7 +191,7 @@ fn a_long_line_through_the_fifo_stops_nobody_else() {
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     let mut fifo = scratch.fifo(&handle);
     fifo.write_all("a".repeat(5_000).as_bytes()).unwrap();
-    // It is read in pieces, and who sends may come between them.
+    // It is read in pieces, and another `send` may come between them.
     eventually("all of it being read", || ioctl_fionread(&fifo).unwrap() == 0);
     scratch.ts(&["send", &handle]).code(0);
     scratch.ts(&["wait-pattern", &handle, "<4095>"]).code(0);
@@ -209,7 +209,7 @@ fn emptying_a_line_makes_room_in_it() {
         scratch.ts(&["send", "--no-enter", &handle, &"a".repeat(4_000)]).code(0);
         scratch.ts(&["send", "--no-enter", &handle, key]).code(0);
         scratch.ts(&["send", &handle, &"b".repeat(150)]).code(0);
-        // A ^C throws away what has not been read by then.
+        // A ^C discards unread input.
         scratch.ts(&["wait-pattern", &handle, &"<150>\r\n".repeat(round)]).code(0);
     }
 }

@@ -1,4 +1,4 @@
-//! A shell inside the session's own: what `integrate` makes of it, and what it leaves alone.
+//! A nested shell: the effects of `integrate`, and the parts that it does not change.
 
 use std::{
     fs::{self, OpenOptions},
@@ -486,7 +486,7 @@ fn shells_inside_each_other_are_told_apart() {
         scratch.ts(&["run", "--timeout=60", &handle, "exit"]).code(125);
         ran("echo $level", &format!("{level}\n"));
     }
-    // And one after another, with what has been printed by those before printed again.
+    // And one after another, with the earlier output printed again.
     scratch.ts(&["send", &handle, "bash --norc"]).code(0);
     integrate(&scratch, &handle, "bash");
     let log = scratch.folder(&handle).join("output.log");

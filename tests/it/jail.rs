@@ -181,7 +181,7 @@ fn no_jailed_session_reaches_the_state_directory() {
         ] {
             places.fails(&handle, &attack);
         }
-        // All else is as it was, where nothing else was asked for.
+        // Everything else is unrestricted by default.
         if options != ["--read-root=none"] {
             places.run(&handle, "cat $o/key ~/file").code(0).stdout("the keya file of mine\n");
         }
@@ -212,7 +212,7 @@ fn a_session_without_a_network_makes_no_socket_but_pairs() {
         let ran = python(made);
         assert!(ran.out().contains("Permission denied"), "{ran:?}");
     }
-    // Its programs see what is theirs.
+    // Its programs see their own session.
     let nbs = binary();
     let own = format!("{} ts status $NBS_TS_SESSION", nbs.display());
     places.run(&handle, &own).code(0).stdout("alive\n");
@@ -337,7 +337,7 @@ fn a_confinement_is_told_and_kept_by_restart() {
     }
 }
 
-/// Works from a session without a jail; so the table tries what it says that it tries.
+/// Works from a session without a jail; so the table really tries its actions.
 const WORK_OUTSIDE: &str = r#"["read OUT/key", "list OUT", "execute OUT/program", "reopen_a_path_descriptor",
     "open_below_a_path_descriptor", "read_through_a_link", "read_through_a_hard_link", "move_it_in", "exchange_it",
     "execute_a_path_descriptor", "have_the_loader_read_it", "enter_it_and_read", "truncate", "remove", "make a folder",

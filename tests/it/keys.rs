@@ -5,7 +5,7 @@ use crate::support::{Scratch, eventually};
 /// A program that takes every byte as it is, and writes them to the file `got`.
 const RAW_READER: &str = "stty raw -echo; echo ready; exec cat > got";
 
-/// A line that says what came.
+/// A command that prints each line it reads.
 const LINE_READER: &str = "echo ready; while IFS= read -r line; do echo \"<$line>\"; done; echo over";
 
 fn got(scratch: &Scratch, expected: &[u8]) {
@@ -88,7 +88,7 @@ fn an_interrupt_overtakes_what_is_queued() {
     eventually("the terminal being full", || scratch.ts(&["read", &handle]).stdout.len() > 4_000);
     let waiting = scratch.start(&["send", &handle, "whole"]);
     scratch.ts(&["key", &handle, "C-c"]).code(0).stdout("").silent();
-    // Half a flood is stopped; who waited for his turn gets it.
+    // Half a flood is stopped; the waiting client gets its turn.
     flood.finish().code(1).complains("an interrupt discarded the rest");
     waiting.finish().code(0);
     scratch.ts(&["wait-pattern", &handle, "interrupted"]).code(0);
@@ -168,7 +168,7 @@ fn the_end_of_input_comes_after_half_a_line_too() {
     scratch.ts(&["eof", "--json", &handle]).code(0).silent().stdout_has("\"typed\":2");
     scratch.ts(&["wait", &handle, "--pattern=over"]).code(0);
     assert_eq!(fs::read(scratch.path.join("got")).unwrap(), b"half");
-    // Nothing of it is left for who reads next.
+    // Nothing of it is left for the next reader.
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     scratch.ts(&["send", &handle, "next"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=<next>"]).code(0);

@@ -25,7 +25,7 @@ mv "$at/pid.new" "$at/pid"
 until [[ -e $at/go ]]; do read -r -t 0.05 <> <(:); done
 "#;
 
-/// An agent, and what it has written down.
+/// An agent, and its report.
 struct Agent {
     path: PathBuf,
     report: PathBuf,
@@ -103,7 +103,7 @@ fn every_byte_arrives_as_it_was_given() {
         let value = os(bytes);
         let place = os(&[b"-p ", &bytes.replace_slashes()[..], b"/a'$gent \xff"].concat());
         let agent = Agent::new(&scratch, &place);
-        // A handle that begins with a dash stands after `--`.
+        // A handle that begins with a dash comes after `--`.
         let mut command = scratch.applet("nbs-launch-agent");
         command.arg("--").args([&value, &value]).arg(&place).arg(&value).env("REPORT", &agent.report);
         run(&mut command).code(0).silent().stdout("");
@@ -127,8 +127,8 @@ impl Slashless for &[u8] {
     }
 }
 
-/// Launched by exec from a program of another kind, agents end early; bash
-/// leaves a mark, the `_` of what it runs.
+/// Launched by exec from a program of another kind, agents end early; bash leaves a trace, the `_` of its
+/// command.
 #[test]
 fn bash_starts_the_agent_by_setsid_and_a_constant_script() {
     let scratch = Scratch::new();

@@ -188,7 +188,7 @@ fn inside_another_shell_it_is_the_same() {
         assert!(rest.is_empty() || rest == format!("{name}\n"), "{rest:?}");
         scratch.ts(&["run", &handle, "echo after"]).code(0).stdout("after\n");
     }
-    // And what it was begun with goes on.
+    // And the program that it was part of goes on.
     scratch.ts(&["eof", &handle]).code(0);
     let rest = resume(&scratch, &handle).code(0).out();
     assert!(rest.contains("two") && !rest.contains("nbs="), "{rest:?}");
@@ -207,7 +207,7 @@ fn a_call_that_timed_out_in_a_slow_shell_leaves_nothing() {
     scratch.ts(&["run", &handle, "ls late"]).code(2);
 }
 
-/// Two who use one session, some of whose calls are killed.
+/// Two clients use one session, and some of their calls are killed.
 #[test]
 fn nothing_of_two_agents_calls_is_mixed() {
     let (scratch, handle) = shell("bash --norc");

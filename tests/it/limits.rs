@@ -74,8 +74,8 @@ fn invalid_limits_are_rejected() {
     scratch.ts(&["list"]).stdout("");
 }
 
-/// Tries with one limit after another, in seconds: on a busy machine a session may come
-/// to its limit before it has come to what is to be seen, and then it gets more time.
+/// Tries one limit after another, in seconds: on a busy machine a session may reach its limit before it has
+/// reached the tested state, and then it gets more time.
 fn in_time<T>(attempt: impl FnMut(u32) -> Option<T>) -> T {
     [1, 4, 16].into_iter().find_map(attempt).expect("a session that comes to anything before its limit")
 }

@@ -72,7 +72,8 @@ fn second_word(pid: &str) -> String {
     String::from_utf8_lossy(words.split(|byte| *byte == 0).nth(1).unwrap_or_default()).into_owned()
 }
 
-/// Spoils the line once in each direction; or kills one of them, or all of them where that is what it means; stops it for a while, sometimes.
+/// Spoils the line once in each direction; or kills one process, or all of them if it is the machine; or
+/// stops it for a while, sometimes.
 fn strike(there: &Elsewhere, struck: Struck, random: &mut Rng) -> bool {
     if struck == Struck::Line {
         for direction in ["there", "back"] {
@@ -103,7 +104,7 @@ fn pass(milliseconds: u64) {
     eventually("a moment", || Instant::now() >= until);
 }
 
-/// A call under way, and what it comes to where nothing is lost.
+/// A running call, and its result if nothing is lost.
 struct Expected {
     call: Running,
     code: i32,
@@ -177,8 +178,8 @@ fn round(there: &Elsewhere, seed: u64, struck: &mut BTreeMap<Struck, u32>) {
         let choices = Struck::ALL.into_iter().filter(|choice| is_hard || choice.is_harmless());
         let choice = random.choice(choices.collect::<Vec<_>>()).unwrap();
         if strike(there, choice, &mut random) {
-            // Bytes of what leads there may be spoiled, too: then the next try takes longer than a call
-            // with a timeout waits, and that says so.
+            // Bytes to the other machine may be spoiled, too: then the next try takes longer than a call with
+            // a timeout waits, and the call reports that.
             whole &= choice.is_harmless() && choice != Struck::Line;
             *struck.entry(choice).or_default() += 1;
         }

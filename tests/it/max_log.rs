@@ -110,7 +110,7 @@ fn a_reader_that_is_overtaken_is_told_how_much_it_missed() {
     let mut reads = 0;
     while reads < 50 {
         let ran = scratch.ts(&["read-new", &handle]).code(0);
-        // Never a zero: what is gone is no output.
+        // Never a zero: dropped bytes are not output.
         let text = ran.out();
         assert!(text.bytes().all(|byte| b"y\n\r".contains(&byte)), "{:?}", &text[..text.len().min(100)]);
         reads += 1;

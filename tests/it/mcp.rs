@@ -179,7 +179,7 @@ impl Client {
         children.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Ends the input, and gives what was said last and how the server ended.
+    /// Ends the input, and returns the last messages and the server's exit status.
     fn end(mut self) -> (Vec<Value>, ExitStatus) {
         self.stdin = None;
         let mut last = std::mem::take(&mut self.heard);
@@ -638,7 +638,7 @@ fn brief_calls_are_answered_though_the_input_has_ended() {
     let over = said.iter().find(|message| message["id"] == subscription).unwrap();
     assert_eq!(over["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], subscription);
     scratch.ts(&["find", "one"]).code(0);
-    // Nor is what a command comes to lost, where that does not take long.
+    // Nor is a command's result lost, if the command is short.
     let mut client = Client::start(&scratch, &[]);
     client.text("create", json!({"command": "bash", "name": "work"}));
     client.text("run", json!({"session": "@work", "command": "true"}));
@@ -762,7 +762,7 @@ fn no_message_is_too_bad() {
     client.write(b"\n \r\n\r\n");
     client.is_well();
 
-    // 10 MB are taken as they are, and what is longer than any sense, as nothing.
+    // 10 MB are typed unchanged, and a senselessly long text is discarded.
     let file = scratch.path.join("typed");
     let text = "0123456789abcde\n".repeat(10 << 16);
     client.text("run", json!({"session": "@work", "command": format!("cat > typed <<'end'\n{text}end\n")}));

@@ -366,7 +366,7 @@ fn install_tells_a_wrong_or_incomplete_file() {
     let links = || run(scratch.command(scratch.path.join("nbs")).args(["--install", "."]));
     links().code(1).complains(&format!("already exists (a program for {other}); --force replaces it"));
 
-    // Ourselves, cut where it does not keep us from running.
+    // Our own file, without a part that it can run without.
     let whole = fs::read(binary()).unwrap();
     executable(&scratch.path.join("nbs"), &whole[..whole.len() - 1]);
     links().code(1).complains(&format!("it is an incomplete copy of a program for {ours}"));

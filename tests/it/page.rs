@@ -453,7 +453,7 @@ fn only_what_has_changed_is_told_and_nothing_is_missed() {
     events.settle();
     let known = events.id.clone();
     page.type_in(&handle, "line", "next");
-    // All but what is new has scrolled up, and its rows are not sent again.
+    // All rows but the new ones have scrolled up, and are not sent again.
     events.until_text(&handle, "next\nnext");
     events.settle();
     drop(events);
@@ -507,7 +507,7 @@ fn sessions_come_end_and_go_under_the_eyes_of_a_page() {
     scratch.ts(&["kill", &handle]).code(0);
     events.until(|event| event["gone"] == *handle);
     assert_eq!(page.ask("GET", &format!("/sessions/{handle}/scrollback"), "").0, 404);
-    // One whose relay was killed has ended, too.
+    // A session whose relay was killed has ended, too.
     let handle = scratch.create("cat");
     events.until_about(&handle, |about| about["state"] == "alive");
     let relay = scratch.file(&handle, "daemon_pid");
@@ -704,7 +704,7 @@ fn the_page_shows_the_newest_ended_sessions_even_unseen_ones() {
             false
         }
     });
-    // The newest is who has ended last.
+    // The newest is the session that ended last.
     scratch.ts(&["send", &first, ""]).code(0);
     events.until_about(&first, |about| about["receipt"]["exit_code"] == 4);
     drop(events);

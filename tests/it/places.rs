@@ -19,7 +19,7 @@ fn concurrent_ensures_start_one_session() {
         .code(0)
         .stdout(format!("{handle}\n"))
         .silent();
-    // A dead one is not what is wanted.
+    // A dead session does not count.
     scratch.ts(&["kill", "--keep", handle]).code(0);
     let next = scratch.ts(&["ensure", "--no-helper", "--name", "it", "sleep", "1000"]).code(0).silent();
     let next = next.out().trim_end().to_owned();

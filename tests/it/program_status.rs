@@ -69,7 +69,7 @@ fn the_status_of_a_program_is_shown_and_takes_precedence() {
     says(&scratch, &session, r"\033]7501;state=clear:id=a\007\033]7501;state=error\007", "failed");
     let row = scratch.ts(&["list", "--long"]).code(0).out();
     assert!(row.contains("failed"), "{row}");
-    // Reset, it is what is seen again.
+    // After a reset, the observed state counts again.
     says(&scratch, &session, r"\033c", "waiting");
     assert_eq!(status(&scratch, &session, "program_status"), "[]");
     says(&scratch, &session, r"\033]9;4;1;30\007\033]7501;state=idle\007", "idle");
@@ -172,7 +172,7 @@ while True:
     answer = os.read(0, 1000)
 ";
     fs::write(scratch.path.join("asks.py"), asks).unwrap();
-    // A person is there already, whose terminal answers, too.
+    // A person's terminal is attached already, and answers, too.
     let session = scratch.create("read -r x; exec python3 asks.py");
     let person = scratch.create("bash");
     scratch.ts(&["send", &person, &format!("nbs-ts attach --interactive {session}")]).code(0);

@@ -9,7 +9,7 @@ use rustix::io::ioctl_fionread;
 
 use crate::support::{PATIENCE, Scratch, eventually, eventually_within, most_memory, run};
 
-/// Asks all of it at once, and prints what it reads up to the answer to DSR 5.
+/// Sends all queries at once, and prints its input up to the answer to DSR 5.
 const ASK: &str = r"
 import os, sys, tty, termios
 old = termios.tcgetattr(0)
@@ -47,7 +47,7 @@ fn queries_are_answered_once_and_in_order() {
         ),
         (r"A\x1b[1;1;1;1;1;1*y\x1b[2;1;1;1;1;9*y", r"\x1bP1!~FFBF\x1b\\\x1bP2!~FFBF\x1b\\"),
         (r"\x1b[?u\x1b[>5u\x1b[?u\x1b[<u\x1b[?u", r"\x1b[?0u\x1b[?5u\x1b[?0u"),
-        // As a terminal that has no such window or clipboard.
+        // As a terminal without such a window or clipboard.
         (r"\x1b[14t\x1b]52;c;?\x07", ""),
     ] {
         assert_eq!(ask(&scratch, &["--size=70x20"], question), answer, "{question}");
@@ -101,7 +101,7 @@ fn the_cursor_is_where_it_is_after_a_long_log_and_another_size() {
         scratch.create("stty -echo; seq 100000; stty cols 40 rows 10; python3 ask.py \"b'ab\\x1b[6n'\"");
     scratch.ts(&["wait", &handle, "--exit"]).code(0);
     scratch.ts(&["read", "--strip", "--last=1", &handle]).stdout("\\x1b[10;3R\n");
-    // The size that the program gave it is written down with where that was.
+    // The size that the program set is stored with its offset.
     let sizes = scratch.file(&handle, "sizes");
     assert_eq!(sizes.lines().next(), Some("0 80 24"));
     assert!(sizes.lines().nth(1).unwrap().ends_with(" 40 10"), "{sizes}");
@@ -113,7 +113,7 @@ fn the_screen_of_a_long_log_is_kept_before_anybody_looks() {
     let handle =
         scratch.create("yes 'a long line, of which there are very many' | head -c 70000000; sleep 1000");
     let kept = scratch.folder(&handle).join("screen");
-    // So much is printed and looked at in seconds, where nothing else is to be done.
+    // This much takes seconds to print and read on an idle machine.
     eventually_within(10 * PATIENCE, "the screen being kept", || kept.exists());
     scratch.ts(&["screen", &handle]).code(0).stdout_has("a long line");
 }
@@ -242,7 +242,7 @@ fn a_secret_comes_after_the_text_that_waits_for_an_answer() {
     assert_eq!(got(), "ahead hidden");
 }
 
-/// How long something typed had to wait for an answer, and what came of the two.
+/// How long typed text had to wait for an answer, and the result of the two.
 fn answer_after_input(scratch: &Scratch) -> (Duration, String) {
     let handle = scratch.create("exec python3 ask.py .");
     let mut fifo = scratch.fifo(&handle);
@@ -266,7 +266,7 @@ fn printed(scratch: &Scratch, handle: &str, text: &str, times: usize) {
     eventually(text, || scratch.file(handle, "output.log").matches(text).count() == times);
 }
 
-/// The process that has found the cursor once for such a program.
+/// The process that has found the cursor once for that program.
 fn screen_process(scratch: &Scratch, handle: &str) -> String {
     let relay = scratch.file(handle, "daemon_pid");
     printed(scratch, handle, "well", 1);

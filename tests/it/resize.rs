@@ -62,7 +62,7 @@ fn a_relay_refuses_a_terminal_without_columns_or_rows() {
     assert!(scratch.ts(&["status", "--json", &handle]).out().contains("\"size\":{\"cols\":80,\"rows\":24}"));
 }
 
-/// A follower of whom the frames are read one by one.
+/// A follower with frames that are read one by one.
 struct Following {
     child: Child,
     lines: BufReader<ChildStdout>,

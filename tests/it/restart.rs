@@ -1,4 +1,4 @@
-//! `restart`: what a dead session ran, once more; and what a reboot has ended.
+//! `restart`: starts a dead session's command once more; and those that a reboot has ended.
 
 use std::{fs, process::Command};
 
@@ -63,7 +63,7 @@ fn however_many_restart_it_there_is_one_session() {
     let dead = scratch.create_with(&["--name=h"], "read x");
     scratch.ts(&["kill", "--keep", &dead]).code(0);
     let mut ends = vec![dead.clone()];
-    // Also where what it was restarted as has ended, and by the handle of any of them.
+    // Also if the restarted session has ended, and by the handle of any of them.
     for _ in 0..3 {
         let calls: Vec<_> = (0..6)
             .map(|call| scratch.start(&["restart", "--no-helper", "--json", &ends[call % ends.len()]]))
@@ -122,7 +122,7 @@ fn after_a_reboot_what_it_ended_is_started_again_once() {
     let (cut, seen) = (scratch.create_with(&["--name=cut"], "bash"), scratch.create("exec sleep 1000"));
     // A shutdown.
     let told = scratch.create_with(&["--name=told"], "exec sleep 1000");
-    // Those that ended before: by themselves, by kill, by their time.
+    // Sessions that ended before: by themselves, by kill, by their timeout.
     let done = scratch.create("true");
     let killed = scratch.create("exec sleep 1000");
     let late = scratch.create_with(&["--timeout=0.1"], "exec sleep 1000");

@@ -138,8 +138,8 @@ fn rules_of_ones_own_go_first_and_a_broken_file_is_named_and_ignored() {
     assert!(told.contains("other' are not followed: 'other' is a symbolic link\n"), "{told}");
 }
 
-/// Prints what an agent has printed once, up to where the file `upto` says. With `mute`, without what it
-/// said of itself by the program status protocol.
+/// Prints an agent's recorded output up to the position in the file `upto`. With `mute`, without its own
+/// reports by the program status protocol.
 const REPLAY: &str = r"
 import os, re, select, sys, time, tty, zlib
 tty.setraw(0)

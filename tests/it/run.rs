@@ -442,7 +442,7 @@ fn a_state_folder_of_any_name_will_do() {
     ts(&["run", &handle, "unset -f __nbs_hook"]).code(0).stdout("").silent();
     ts(&["run", &handle, "echo again"]).code(0).stdout("again\n").silent();
     ts(&["kill", "--all"]).code(0);
-    // fish opens no file whose name is not UTF-8.
+    // fish opens no file with a name that is not UTF-8.
     let state = scratch.path.join(OsStr::from_bytes(b"f\xff"));
     let ts = |words: &[&str]| call(&state, words);
     let handle = ts(&["create", "--no-helper", "fish --no-config"]).code(0).out().trim().to_owned();
@@ -605,7 +605,7 @@ fn a_commands_duration_is_that_from_its_beginning_to_its_end() {
     for shell in ["bash", "zsh", "fish", "sh"] {
         let handle = scratch.create(shell);
         for _ in 0..4 {
-            // Nothing is printed in between that would wake who waits.
+            // Nothing is printed in between that would wake a waiting call.
             let ran = scratch.ts(&["run", "--json", &handle, "sleep 1"]).code(0);
             let duration: u64 = ran.field("duration_ms").parse().unwrap();
             assert!(duration >= 700 && u128::from(duration) <= ran.took.as_millis(), "{shell}: {duration}");

@@ -4,7 +4,7 @@ use crate::support::{Scratch, eventually, run};
 
 const SECRET: &str = "correct horse \u{e9} battery";
 
-/// Asks, and says what it got in a way that does not show it.
+/// Asks, and prints a checksum of the answer, which does not show it.
 const ASKS: &str = "read -rsp 'Password: ' x; echo; printf %s \"$x\" | cksum; printf 'length %s\\n' ${#x}; \
                     printf '%s' \"$x\" > got; sleep 1000";
 
@@ -58,7 +58,7 @@ fn a_secret_that_comes_in_pieces_leaves_none_of_them() {
     let connect = || UnixStream::connect(scratch.folder(&handle).join("relay.sock")).unwrap();
     let memory = || memory(&scratch.file(&handle, "daemon_pid"));
     let has = |memory: &[u8]| memory.windows(5).any(|bytes| bytes == b"horse");
-    // Two in turns, so that neither can grow where it is.
+    // Two in turns, so that neither can grow in place.
     let (relay, half) = (connect(), connect());
     for mut stream in [&relay, &half] {
         stream.write_all(format!("secret {}\n", long.len() + 1).as_bytes()).unwrap();
@@ -222,7 +222,7 @@ fn a_secret_for_somebody_elsewhere_is_typed_at_the_question_that_is_named() {
     scratch.ts(&["wait", &shown, "--input"]).code(0);
     let words = ["send", "--secret-stdin", "--timeout=0.2", "--prompt=Password", &shown];
     scratch.ts_with_input(&words, b"horse\n").code(3);
-    // The blank that a prompt ends with is a part of it, for who wants to name it.
+    // The blank at the end of a prompt is a part of it, for a pattern that names it.
     for prompt in ["Password: $", "Password:$"] {
         let handle = scratch.create("script -q -c 'bash asks.sh' /dev/null");
         scratch.ts(&["wait", &handle, "--pattern=Password"]).code(0);

@@ -158,8 +158,7 @@ fn interrupted_floods_stop_no_completions() {
     let handle = scratch.create("bash");
     // An interrupt that comes while bash starts ends it.
     scratch.ts(&["run", &handle, "true"]).code(0);
-    // ^C makes the kernel throw away what was printed and not yet read, and with
-    // it, at times, the shell's report.
+    // ^C makes the kernel discard unread output, and with it, at times, the shell's report.
     let mut random = fastrand::Rng::with_seed(3);
     for _ in 0..60 {
         scratch.ts(&["send", &handle, "seq 1 6000"]).code(0);

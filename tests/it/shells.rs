@@ -6,7 +6,7 @@ use std::{fs, process::Command};
 
 use crate::support::{Scratch, busyboxes, eventually, start, timing_out, wait_for_tracer};
 
-/// A shell, how the same is said to it, and what it has of the user's.
+/// A shell, its form of each test command, and the user's files for it.
 struct Shell {
     command: &'static str,
     /// The user's own startup file, in the home directory.
@@ -78,7 +78,7 @@ fn try_shell(shell: &Shell) {
     let completions = scratch.file(&handle, "completion.log");
     assert!(completions.contains(" 130\n"), "{completions}");
     scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\tprompt\n"));
-    // The record is what a person would have made.
+    // The recording is the same as a person's.
     run("echo seen").code(0);
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     let screen = scratch.ts(&["screen", &handle]).code(0).out();
@@ -333,7 +333,7 @@ fn run_says_why_a_shell_cannot_report() {
         assert_eq!(ran.err().lines().count(), 1, "{shell}, {text}: {ran:?}");
         scratch.ts(&["kill", &handle]).code(0);
     }
-    // A failure is the end of who has wanted that.
+    // A failure ends a shell under `set -e`.
     for shell in ["zsh", "dash", "busybox ash", "ksh93"] {
         let handle = with_startup_file(&scratch, shell, "set -e");
         scratch.ts(&["run", "--timeout=60", &handle, "echo hi"]).code(0).stdout("hi\n");
@@ -391,8 +391,8 @@ fn the_users_environment_is_kept() {
     scratch.ts(&["run", &handle, "echo \"<$ENV>\""]).stdout("<>\n");
 }
 
-/// ksh93 draws its prompt first, and its line editor takes the terminal then. Without echo,
-/// a shell that does not read yet looks like one that wants a secret.
+/// ksh93 draws its prompt first, and its line editor takes the terminal then. Without echo, a shell that does
+/// not read yet looks like a secret prompt.
 #[test]
 fn a_shell_may_be_slow_between_its_prompt_and_its_read() {
     let scratch = Scratch::new();
@@ -456,7 +456,7 @@ fn a_line_that_is_empty_half_or_given_up_ends_at_the_next_prompt() {
         scratch.ts(&["send", &handle, ""]).code(0);
         ts(&["wait", "--complete"]).code(0);
         runs_on();
-        // The second is seen before the interrupt, and the third is no more.
+        // The second is seen before the interrupt, and the third never.
         scratch.ts(&["send", "--no-enter", &handle, "half"]).code(0);
         runs_on();
         if command.starts_with("fish") {
@@ -548,7 +548,7 @@ fn a_state_folder_of_any_name_will_do_for_every_shell() {
     let scratch = Scratch::new();
     let long = format!("echo {}", "x".repeat(5_000));
     for command in ["bash -l", "bash --posix", "zsh", "fish", "sh", "busybox ash", "ksh93", "mksh"] {
-        // In ENV ksh93 takes no such quote, however it is written.
+        // In ENV, ksh93 does not accept such a quote, however it is written.
         let quote = if command == "ksh93" { "" } else { "'" };
         let state = scratch.path.join(format!("it{quote}s a \"$HOME\" `x` \\n !x \u{e9}"));
         let ts = |words: &[&str]| {

@@ -45,7 +45,7 @@ fn shell(scratch: &Scratch) -> String {
 enum Comes {
     /// It needs no relay.
     To(i32),
-    /// It says what is wrong, with this code.
+    /// It prints the fault, with this code.
     Short(i32),
 }
 use Comes::{Short, To};
@@ -102,7 +102,7 @@ const CALLS: [(&[&str], &[&str], Comes); 46] = [
     (&["wait-pattern"], &["nowhere"], Short(1)),
 ];
 
-/// The same of those that name one in an option.
+/// The same for calls that name a session in an option.
 const BY_OPTION: [&[&str]; 2] =
     [&["create", "--no-helper", "--inherit-cwd"], &["ensure", "--no-helper", "--name=x", "--inherit-cwd"]];
 

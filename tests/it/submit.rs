@@ -1,5 +1,5 @@
-//! Submitting a text to programs that read keys one by one, as coding agents do, and answering what
-//! they ask.
+//! Submitting a text to programs that read keys one by one, as coding agents do, and answering their
+//! questions.
 
 use std::fs;
 

@@ -194,8 +194,8 @@ impl Scratch {
         handle
     }
 
-    /// Fails where a command that takes a session, as an operand or in an option, is not among
-    /// those that a list of cases has; `list` says which list, and what belongs in it.
+    /// Fails if a command that takes a session, as an operand or in an option, is not in a list of cases;
+    /// `list` is the list's name, and what belongs in it.
     pub(crate) fn check_all_have_cases<'a>(&self, cases: impl IntoIterator<Item = &'a str>, list: &str) {
         let help: serde_json::Value =
             serde_json::from_str(&self.ts(&["help", "--json"]).code(0).out()).unwrap();
@@ -281,7 +281,7 @@ pub(crate) fn sockets_of(pid: &str) -> usize {
     targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
 }
 
-/// The lines of a file that is being written, but one whose end is still to come.
+/// The complete lines of a file that is being written.
 pub(crate) fn whole_lines(path: &Path) -> Vec<String> {
     let content = fs::read(path).unwrap();
     let content = String::from_utf8_lossy(&content);
@@ -301,7 +301,7 @@ pub(crate) fn eventually(what: &str, fact: impl FnMut() -> bool) {
     eventually_within(PATIENCE, what, fact);
 }
 
-/// The same for what is much work even where nothing else is to be done.
+/// The same for a condition that takes much work even on an idle machine.
 #[track_caller]
 pub(crate) fn eventually_within(patience: Duration, what: &str, mut fact: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -493,7 +493,7 @@ impl Drop for Running {
     }
 }
 
-/// A small file system of a test's own; such tests need root, as CI has it.
+/// A small file system for one test; such tests need root, as CI has it.
 pub(crate) struct Mount(PathBuf);
 
 impl Mount {
@@ -509,7 +509,7 @@ impl Mount {
         Mount(at.to_owned())
     }
 
-    /// While who has ended a session still has a file of it open, it cannot be read-only.
+    /// While a process that has ended a session still has a file of it open, it cannot be read-only.
     pub(crate) fn remount(&self, options: &str) {
         let options = format!("remount,{options}");
         let remounted = || run(Command::new("mount").args(["-o", &options]).arg(&self.0)).status.success();

@@ -26,8 +26,8 @@ impl Session {
         self.ts(&["send", &self.handle, text]);
     }
 
-    /// Types a key that is a signal, once there is a program of this command line: before,
-    /// the shell loses it, or drops what was typed with it.
+    /// Types a signal character, once there is a program of this command line: before, the shell loses it, or
+    /// drops the text typed with it.
     fn press(&self, key: &str, program: &str) {
         let program = format!(": {program} ");
         eventually(&program, || self.scratch.processes().iter().any(|process| process.ends_with(&program)));
@@ -85,7 +85,7 @@ fn check(command: &str, expected: &str) {
     Session::new(command).is(expected);
 }
 
-/// A command that says `ready` before it comes to what is looked at.
+/// A command that prints `ready` before the tested state.
 fn check_when_ready(command: &str, expected: &str) {
     let session = Session::new(command);
     session.prints("ready");

@@ -1,5 +1,5 @@
-//! `top`: keys in, screens compared. The person's terminal is another session's, or one of
-//! tmux: what it shows, and how it is left, can be looked at.
+//! `top`: keys in, screens compared. The person's terminal is another session's, or one of tmux: its screen,
+//! and how it is left, can be read.
 
 use std::{fs, process::Command};
 
@@ -8,7 +8,7 @@ use crate::support::{Scratch, eventually, run, state_of};
 const LINE: &str = "printf 'Delete build/? [y/N] '; read x; echo got $x; exec sleep 1000";
 const SECRET: &str = "read -s -p 'Password: ' x; echo; echo len ${#x}; exec sleep 1000";
 
-/// A shell whose terminal a person sits at, who has not called it yet.
+/// A shell at a person's terminal, before the call.
 fn person(scratch: &Scratch, size: &str) -> String {
     let shell = scratch.create_with(&["--name=person", &format!("--size={size}")], "bash");
     scratch.ts(&["run", &shell, "stty -a >before; PS1='out> '; cd /tmp"]).code(0);
@@ -60,7 +60,7 @@ fn last(screen: &[String]) -> &str {
     screen.last().map_or("", String::as_str)
 }
 
-/// The person is back at the shell, whose terminal is as it was.
+/// The person is back at the shell, and the terminal's modes are restored.
 fn is_back(scratch: &Scratch, person: &str, code: i32) {
     eventually("no viewer", || scratch.processes().iter().all(|process| !process.contains("nbs-viewer")));
     let told = || fs::read_to_string(scratch.path.join("rc")).unwrap_or_default();

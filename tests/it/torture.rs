@@ -109,7 +109,7 @@ struct World {
     unwatched: Vec<String>,
     /// Those of them whose monitor was asked to end.
     told_to_end: Vec<String>,
-    /// How often what was struck, for a look at how well a run has covered.
+    /// How often each target was struck, to judge how well a run has covered them.
     struck: BTreeMap<String, u32>,
 }
 
@@ -176,8 +176,8 @@ impl World {
         self.signal(self.calls.last().unwrap().pid(), random);
     }
 
-    /// The PIDs of those whose name begins so. Only ours: of another that is struck
-    /// its shell may say so.
+    /// The PIDs of our processes whose names begin so. If another process is struck, its shell may report
+    /// that.
     fn ours(&self, name: &str) -> Vec<u32> {
         let all = self.scratch.processes();
         let pids = all.iter().filter_map(|line| {
@@ -207,7 +207,7 @@ impl World {
         let mut words = words.split('\0');
         let name = words.next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
         let next = words.next().unwrap_or_default();
-        // Told to end, it waits for a session that is still to come, but not for ever.
+        // Asked to end, it waits for a session that is still to come, but not for ever.
         if signal != Signal::STOP && name == "nbs-monitor" {
             self.unwatched.push(next.to_owned());
             if signal == Signal::TERM {
@@ -312,7 +312,7 @@ fn not_crashed(ran: &Ran) {
     assert!(fine && !ran.err().contains("internal error at"), "{ran:?}");
 }
 
-/// All is, but who is still on its way out, as on a slow machine.
+/// Waits until all is in order; on a slow machine, processes may still be ending.
 fn in_order(scratch: &Scratch) {
     eventually("all being in order", || {
         let ran = scratch.ts(&["doctor"]);
@@ -338,7 +338,7 @@ fn cleared(scratch: &Scratch) {
     eventually("no process being left", || scratch.processes().is_empty());
 }
 
-/// How often what was struck, in all rounds of a test.
+/// How often each target was struck, in all rounds of a test.
 #[derive(Default)]
 struct Struck(RefCell<BTreeMap<String, u32>>);
 
@@ -476,7 +476,7 @@ impl World {
     /// All workers are done, one way or another: those with a monitor lose their
     /// sessions by it, those without are still seen, and can be ended.
     fn end_workers(&mut self) {
-        // An agent that is still to open its session is nobody's to end.
+        // No process can end an agent that is still to open its session.
         eventually("the agents' end", || {
             !self.scratch.processes().iter().any(|line| line.contains("nbs-claude"))
         });

@@ -399,7 +399,7 @@ fn a_command_that_was_done_before_the_wait_is_done() {
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("3\n");
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("4\n");
     scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(line(&handle, "complete", "4"));
-    // Nor is the end of what answers a question taken for another's.
+    // Nor does the end of a command that answers a question count for another.
     scratch.ts(&["send", &handle, "read x; sleep 0.2; (exit $x)"]).code(0);
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     scratch.ts(&["send", &handle, "5"]).code(0);
@@ -414,8 +414,7 @@ fn wait_complete_waits_for_a_command_typed_before_the_first_prompt() {
     scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(line(&handle, "complete", "3"));
 }
 
-/// The server of a tmux reads the terminal that its client has handed it; those of others have
-/// nothing to do with it.
+/// A tmux server reads the terminal that its client has passed to it; other servers are independent of it.
 #[test]
 fn a_program_waiting_in_tmux_is_seen_despite_another_tmux() {
     let scratch = Scratch::new();

@@ -11,7 +11,7 @@ use crate::{
 /// The answer of every command about a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// It waits for input, and `wait` says for what.
+    /// It waits for input, and `wait` prints which.
     Waits(&'static str),
     /// The session's shell is at its prompt.
     Prompt,
@@ -70,7 +70,7 @@ fn say_all(scratch: &Scratch, handle: &str, command: &str, ready: &str, expected
     let mut follower = follower.spawn().unwrap();
     scratch.ts(&["wait", handle, "--input"]).code(0);
     scratch.ts(&["send", handle, command]).code(0);
-    // No call waits on it meanwhile: what it comes to is news.
+    // No call waits on it meanwhile: so its state is news.
     eventually("its first words", || {
         String::from_utf8_lossy(&fs::read(scratch.folder(handle).join("output.log")).unwrap()).contains(ready)
     });
@@ -85,7 +85,7 @@ fn say_all(scratch: &Scratch, handle: &str, command: &str, ready: &str, expected
         eventually("the event", || whole_lines(&file).iter().any(|line| line.contains(handle)));
     }
 
-    // In vain, where it does not wait: until then it may change its mind.
+    // In vain, if it does not wait: until then it may begin to.
     let seen = ["--input", "--waiting"].map(|condition| {
         let timeout = match (expected, condition) {
             (Prompt, "--waiting") => Works.timeout(),
@@ -199,7 +199,7 @@ fn fzf_waits() {
     every_verb_says("seq 100 | fzf", "100/100", Waits("raw"));
 }
 
-/// It draws what is new each time it wakes up, every one and a half seconds.
+/// It draws changes each time it wakes up, every one and a half seconds.
 #[test]
 fn htop_which_redraws_by_a_timer_works() {
     every_verb_says("htop", "Tasks", Works);

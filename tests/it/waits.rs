@@ -122,7 +122,7 @@ fn a_wait_that_times_out_leaves_no_trace() {
     scratch.ts(&["wait-complete", &handle]).code(0).stdout("0\n");
 }
 
-/// A log of so many bytes, most of which the program never printed, takes hours to read.
+/// A log of this many bytes, most of which the program never printed, takes hours to read.
 const ENDLESS: u64 = 8 << 40;
 
 #[test]

@@ -201,8 +201,8 @@ fn a_worker_is_started_and_seen_and_cleaned_up() {
     assert!(project.list().starts_with(&format!("{handle}\tcompleted\t-\t")), "{}", project.list());
 }
 
-/// The wrapper of the reference, with python as an agent that is no agent: what it
-/// says of the prompt is a syntax error.
+/// The wrapper of the reference, with python as an agent that is not an agent: its message about the prompt
+/// is a syntax error.
 #[test]
 fn the_agent_of_the_reference_gives_any_program_its_prompt() {
     let scratch = Scratch::new();
@@ -278,8 +278,8 @@ fn a_state_that_is_not_final_ends_no_worker() {
         "An example:\n```\n## Status\n\nState: done\n```\nand unclosed:\n```\nState: failed\n",
     )
     .unwrap();
-    // One who writes the file in pieces is not taken at half his word; but for half a
-    // second he is, and who is held up for so long begins again.
+    // A worker that writes the file in pieces is not judged by an incomplete one; but after half a second it
+    // is, and if the machine is that slow, the test begins again.
     let (worker, session, content) = loop {
         let worker = project.spawn(&[]);
         let session = worker.session();

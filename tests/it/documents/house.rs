@@ -1,7 +1,7 @@
-//! The rules of src/README.md that the sources themselves can be asked about: which file uses which.
+//! The rules of src/README.md that the sources themselves can show: the files that each file uses.
 //!
-//! A file uses another one if it names something that is defined there, in a `use` or by a path;
-//! what is named by a re-export counts as a use of the file that defines it.
+//! A file uses another one if it names an item that is defined there, in a `use` or by a path; a name from a
+//! re-export counts as a use of the file that defines it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +32,7 @@ type Names = Vec<String>;
 struct Source {
     module: Names,
     text: String,
-    /// The same without what it hands on of others.
+    /// The same without its re-exports.
     code: String,
     /// The target of each name in it, and whether others may use the name from here.
     names: Vec<(String, Names, bool)>,
@@ -77,7 +77,7 @@ impl House {
         if self.source(&child[..=source.module.len()]).is_some() { child } else { path.to_vec() }
     }
 
-    /// The file that defines what a path from the root on names.
+    /// The file that defines the item of a path from the root on.
     fn file_of(&self, path: &[String], depth: usize) -> Option<&Source> {
         let length = (1..=path.len()).rev().find(|length| self.source(&path[..*length]).is_some())?;
         let source = self.source(&path[..length])?;
@@ -204,7 +204,7 @@ impl Source {
             if !is_public {
                 paths.push(path.clone());
             }
-            // A module: what is named in it.
+            // A module: the names in it.
             if house.source(&path).is_some() {
                 paths.retain(|known| *known != path);
                 paths.extend(self.behind(name).into_iter().map(|item| [&path[..], &[item]].concat()));

@@ -116,8 +116,7 @@ fn a_session_whose_relay_was_killed_is_hung_up_and_its_keeper_goes() {
         within(&mut scratch.ts(&["status", &handle])).ok(),
         "dead\nexit_code: unknown\nended_by: unknown\n"
     );
-    // This one lives on, and so its keeper does, until it is killed; also where it has
-    // been stopped.
+    // This one lives on, and so does its keeper, until it is killed; even if it was stopped.
     kill(scratch.keeper(&stubborn).unwrap(), 19);
     within(&mut scratch.ts(&["kill", &stubborn])).ok();
     assert_eq!(scratch.keeper(&stubborn), None);
@@ -135,7 +134,7 @@ fn a_session_made_from_inside_another_is_not_part_of_it() {
     within(&mut scratch.ts(&["wait-pattern", &outer, "\r\n"])).ok();
     within(&mut scratch.ts(&["kill", &outer])).ok();
     assert_eq!(within(&mut scratch.ts(&["status", "@inner"])).ok(), "alive\n");
-    // Nor are those of a helper that was started in a session part of that.
+    // Nor are the sessions of a helper that was started in a session part of that session.
     within(&mut scratch.ts(&["kill", "--all"])).ok();
 }
 

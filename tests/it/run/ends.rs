@@ -84,13 +84,13 @@ fn a_timeout_covers_all_that_comes_before_the_command() {
     fs::write(scratch.home().join(".bashrc"), "").unwrap();
     let handle = scratch.create("bash");
     let first = scratch.start(&["run", &handle, "read x"]);
-    // Before it is typed, a prompt may stand there.
+    // A prompt may be there before it is typed.
     eventually("its read", || scratch.ts(&["status", "--json", &handle]).out().contains("\"line\""));
     let second = scratch.ts(&["run", "--timeout=0.3", &handle, "true"]).code(124).stdout("");
     second.complains("timed out while other calls use it").complains("nothing was typed");
     scratch.ts(&["send", &handle, ""]).code(0);
     first.finish().code(0);
-    // Nor is it waited for what is to be typed.
+    // Nor does the call wait for its input.
     for words in
         [&["run", "--timeout=0.3", "--stdin", &handle][..], &["ask", "--timeout=0.3", "--stdin", &handle]]
     {

@@ -184,8 +184,8 @@ fn an_exhausted_resource_is_an_error_and_not_a_hang() {
     run(&mut command).code(0).stdout_has("bad  terminals").stdout_has("all in order");
 }
 
-/// The machine's clock is not a test's to set, and a time namespace has no other time
-/// of day (time_namespaces(7)): so what a clock that was set back leaves is made by hand.
+/// A test cannot set the machine's clock, and a time namespace has no other time of day (time_namespaces(7)):
+/// so the effects of a clock that was set back are made by hand.
 #[test]
 fn files_of_a_time_to_come_confuse_nobody() {
     let scratch = Scratch::new();

@@ -21,7 +21,7 @@ fn a_worker_in_the_foreground_is_a_job_that_ends_as_it_has() {
         let scratch = Scratch::new();
         let project = Project::new(&scratch);
         let mut spawning = project.spawning(options);
-        // A child of the agent that nobody waits for is over with the worker, too.
+        // A child of the agent that the agent does not wait for ends with the worker, too.
         let script = AGENT.to_owned() + "sleep 1001 &\n";
         executable(&project.root.join(".nbs/bin/nbs-claude"), script);
         spawning.arg("--foreground").env("AGENT_RUNS", runs).env("OLDPWD", &scratch.path);
