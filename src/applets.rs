@@ -355,7 +355,7 @@ fn manuals_and_completions() -> Vec<install::Item> {
     texts
 }
 
-/// Says why a call failed, and how the process shall exit.
+/// Prints why a call failed, and returns the exit code of the process.
 fn end(who: &str, failure: Failure, json: bool) -> ExitCode {
     if let Some(line) = failure.line(who, json) {
         // If standard error is closed, no one reads this.

@@ -411,7 +411,7 @@ impl CommandLine {
 }
 
 impl OptionSyntax {
-    /// The word that gives it this value.
+    /// The word that sets it to this value.
     pub(crate) fn word(&self, value: &OsStr) -> OsString {
         let mut word = OsString::from(format!("--{}", self.name));
         if !self.value.is_empty() {

@@ -23,7 +23,7 @@ pub(crate) enum Failure {
     /// Any exit code: of `run`, which passes on its command's own, and has codes of its own for other
     /// results.
     Status(Box<Status>),
-    /// Exit 1, and the answer has been given already: nothing to say.
+    /// Exit 1, and the answer has been printed already: no message.
     Quiet,
     /// The reader of our output has gone: we end as SIGPIPE would end us.
     ReaderGone,
@@ -149,7 +149,7 @@ impl Failure {
         }
     }
 
-    /// Several at once: what each has to say, and the exit code of the first.
+    /// Several at once: the message of each, and the exit code of the first.
     pub(crate) fn all(mut failures: Vec<Failure>) -> Result<()> {
         if failures.len() == 1 {
             return failures.pop().map_or(Ok(()), Err);

@@ -507,7 +507,7 @@ impl Relay {
         match self.recorder.record(|buffer| self.master.read(buffer)) {
             Ok(0) => self.phase = self.phase.after(Change::TerminalClosed),
             Ok(count) => {
-                // As it is now it was mostly when that was printed.
+                // The present modes mostly were those of the output, too.
                 if self.master.modes().is_ok_and(|modes| !modes.translates_newlines()) {
                     self.recorder.note_untranslated(count as u64);
                 }

@@ -195,7 +195,7 @@ impl Keeper {
             for event in poll_set.wait(Deadline::NEVER)? {
                 match event {
                     KeeperEvent::Children => _ = self.children.take(),
-                    // It says nothing after its order: this is its end.
+                    // It sends nothing after its order: this is its end.
                     KeeperEvent::Relay => self.relay = None,
                     KeeperEvent::Log => self.write_reports(),
                 }

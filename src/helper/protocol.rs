@@ -180,7 +180,7 @@ impl SpawnOrder {
     }
 }
 
-/// A line that a keeper says to its relay.
+/// A line from a keeper to its relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeeperMessage {
     Ready { child: u32, keeper: u32 },

@@ -135,7 +135,7 @@ fn with_text(text: &str, is_error: bool) -> Object {
     Object::new().objects("content", [content].into_iter()).truth("isError", is_error)
 }
 
-/// The object, with what else there is to say.
+/// The object, with the message.
 fn with_message(fields: &Fields, message: Option<String>) -> String {
     let mut fields = fields.clone();
     if let Some(message) = message {

@@ -66,7 +66,7 @@ impl ToolCall {
         match stdin.write(&rest[..rest.len().min(PIPE_ROOM)]) {
             Ok(count) => self.written += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // It has ended, and will say why.
+            // It has ended, and its output will have the reason.
             Err(_) => self.written = self.input.len(),
         }
         if self.written == self.input.len() {

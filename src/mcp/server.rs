@@ -88,7 +88,7 @@ pub(crate) fn serve(tools: &Tools, owner: bool, structured: bool) -> Result<()> 
 struct Server<'a> {
     tools: &'a Tools<'a>,
     owner: bool,
-    /// In which form a client reads answers that does not say so itself.
+    /// The form of answers for a client that does not declare one.
     form: AnswerForm,
     /// The version that `initialize` agreed on: from then on requests may be without one.
     handshake: Option<&'static str>,
@@ -701,7 +701,7 @@ impl Server<'_> {
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// Is it of the version without a handshake? It says so itself.
+/// Is it of the version without a handshake? The request has the version.
 fn is_stateless(request: &RpcRequest) -> std::result::Result<bool, RpcError> {
     let refuse = |code, why: String| RpcError::new(Some(&request.id), code, why);
     let meta = match request.params.get("_meta") {
@@ -730,7 +730,7 @@ fn is_stateless(request: &RpcRequest) -> std::result::Result<bool, RpcError> {
 /// capability for it.
 const STRUCTURE: &str = "nbs/structured-content";
 
-/// Does its client say that it reads structure? Of a version with a handshake, only `initialize` does.
+/// Does its client declare that it reads structure? With a handshake, only `initialize` does.
 fn reads_structure(request: &RpcRequest, stateless: bool) -> bool {
     let capabilities = match stateless {
         true => request.params.get("_meta").and_then(|meta| meta.get(CAPABILITIES)),

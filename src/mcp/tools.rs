@@ -50,7 +50,7 @@ pub(crate) enum ToolName {
 }
 
 impl ToolName {
-    /// Does a call of it wait for others, as long as it takes them?
+    /// Does a call of it wait for other commands, as long as they take?
     pub(crate) fn waits(self) -> bool {
         matches!(self, ToolName::Run | ToolName::Wait)
     }
@@ -387,7 +387,7 @@ impl Tool<'_> {
                     _ => word,
                 };
                 match argument.place {
-                    // A text with keys has one only if that is said.
+                    // A text with keys gets Enter only on request.
                     Place::Option("--no-enter") if has_keys => {}
                     Place::Machine if names_session => {}
                     Place::Machine => invocation.words.push(format!("--on={word}").into()),

@@ -65,7 +65,7 @@ pub(crate) struct ActivityTracker {
     report: Option<Report>,
     // The state that the program reports by the program status protocol.
     said: Option<ReportState>,
-    // How a turn has ended since something was typed or the last one began, as it says itself.
+    // How a turn has ended, by the program's report, since something was typed or the last one began.
     turn: Option<ReportState>,
     // When the first and the last thing were printed or typed that came after the last
     // look, and whether any was typed.
@@ -142,14 +142,14 @@ impl ActivityTracker {
         }
     }
 
-    /// How a turn of the program has ended since something was typed, if one has: it says that it is
+    /// How a turn of the program has ended since something was typed, if one has: its report is that it is
     /// done, has failed, or has nothing to do any more.
     pub(crate) fn turn(&self) -> Option<ReportState> {
         self.turn
     }
 
-    /// The program says this of itself, or something more, or nothing any longer. `ended`: it has
-    /// said just now that something is done, or has failed.
+    /// Sets the program's own state; `None`: it reports none any more. `ended`: it has just reported that
+    /// something is done, or has failed.
     pub(crate) fn note_said(&mut self, said: Option<ReportState>, ended: bool) {
         self.seen += 1;
         self.note_state(self.said, said, ended);
@@ -189,7 +189,7 @@ impl ActivityTracker {
         self.stir(now, false);
     }
 
-    /// Gives whether there was a report, which holds no longer.
+    /// Notes input; returns whether that ended a report.
     pub(crate) fn note_typed(&mut self, now: Instant) -> bool {
         self.stir(now, true);
         self.seen += u64::from(self.turn.take().is_some());
@@ -206,7 +206,7 @@ impl ActivityTracker {
         });
     }
 
-    /// The session has said this of itself, or takes it back. Gives whether there was one.
+    /// Sets or clears the session's report. Returns whether there was one.
     pub(crate) fn note_report(&mut self, report: Option<Report>) -> bool {
         let before = self.report.is_some();
         if before || report.is_some() {

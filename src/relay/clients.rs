@@ -666,7 +666,7 @@ impl Clients {
         self.leave_if_done(id);
     }
 
-    /// Gives the secret, or the report, that has come, and keeps nothing of it.
+    /// Returns the received secret, or report, and keeps nothing of it.
     pub(crate) fn take_sent(&mut self, id: ClientId, length: u64) -> Inbox {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         self.all.get_mut(&id).map(|client| client.inbox.take(length)).unwrap_or_default()

@@ -27,7 +27,7 @@ impl Flow {
         &self.buffer[self.waiting.clone()]
     }
 
-    /// Takes what one read gives; only to be called when empty.
+    /// Fills it by one read; only to be called when empty.
     pub(crate) fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
         assert!(self.is_empty(), "what is waiting would be lost");
         let count = read(&mut self.buffer)?;

@@ -197,7 +197,7 @@ fn send_all(
                     return Err(HelperError::NotRunning(silent()));
                 }
             }
-            // It has something to say about it.
+            // It will send the reason.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             Err(error) => return Err(failed(error)),
         }

@@ -34,7 +34,7 @@ const LONGEST_BEFORE: u64 = 16 * 1024;
 /// Lines that were typed, and whose shell has not shown them.
 const MOST_LINES: usize = 64;
 
-/// A shorter part of a line does not tell which it is.
+/// A shorter part of a line does not identify it.
 const SHORTEST_PART: usize = 20;
 
 /// Lines that cannot be written are kept up to this size.
@@ -51,10 +51,10 @@ pub(super) struct History {
     next: u64,
     running: Vec<Running>,
     source: InputSource,
-    // What the terminal echoes, and what is typed to line editors.
+    // The input that the terminal echoes, and that of line editors.
     ahead: TypedLines,
     keyed: TypedLines,
-    // The last prompt of a shell that does not say that a command begins.
+    // The last prompt of a shell that does not report that a command begins.
     prompt: Option<SilentPrompt>,
 }
 
@@ -104,8 +104,8 @@ impl TypedLines {
         }
     }
 
-    /// The command as it was typed, of which this is shown: what was typed before was for others.
-    /// If no line of it is here, nobody knows what became of those that are.
+    /// The typed form of the command that is shown as this: earlier input was for other programs.
+    /// If none of its lines is here, the fate of all others is unknown, so they are dropped.
     fn take_shown(&mut self, shown: &str) -> Option<String> {
         let mut found = false;
         let mut line_of = |line: &str| match self.lines.iter().position(|typed| is_shown_as(typed, line)) {
@@ -129,8 +129,8 @@ impl TypedLines {
         first
     }
 
-    /// How much of what was printed since a command began, which has ended, is the terminal's echo of
-    /// these lines. What is shown between its output is not told from that.
+    /// The length of the terminal's echo of these lines at the start of an ended command's output. An
+    /// echo between its output counts as output.
     fn take_echo(&mut self, printed: &[u8]) -> usize {
         let from = self.lines.len() - std::mem::take(&mut self.new);
         let mut rest = printed;
@@ -268,7 +268,7 @@ impl History {
         let before = self.running.iter().position(|running| running.of == of);
         let before = before.map(|at| self.running.remove(at));
         self.end_from(of.level, None, offset);
-        // fish tells of blanks, too.
+        // fish reports blanks, too.
         if command.is_empty() && (!of.is_told() || of.dialect == Dialect::Fish) {
             return;
         }
@@ -343,7 +343,7 @@ impl History {
         command_text(&row, &drawn, cols, dialect)
     }
 
-    /// The command as it was typed, if that is known.
+    /// The typed form of a shown command, if it is known.
     fn typed(&mut self, shown: String) -> String {
         let keyed = self.keyed.take_shown(&shown);
         self.ahead.take_shown(&shown).or(keyed).unwrap_or(shown)

@@ -129,8 +129,8 @@ fn send_ready(mut relay: &UnixStream) -> io::Result<()> {
     }
 }
 
-/// Fails where a sandbox refuses what every session needs: there a relay could not be reached,
-/// nor say so.
+/// Fails if a sandbox refuses a system call that every session needs: there a relay could not be reached, nor
+/// report that.
 fn check_sockets(handle: &Handle) -> Result<()> {
     match socket::refused_call(&format!("nbs-{handle}")) {
         Some((call, error)) => {

@@ -92,7 +92,7 @@ pub(crate) enum CommandStep {
     Begun { command: CommandOf, prompt: u64, output: u64, folder: Option<Vec<u8>> },
     /// Its next line was typed before its shell asked for that, and its output comes behind `output`.
     Continued { command: CommandOf, output: u64 },
-    /// The prompt of a shell ends that does not say that a command begins.
+    /// The prompt of a shell ends that does not report that a command begins.
     SilentPrompt { level: usize, end: u64 },
     /// It has ended, at this length of the log.
     Ended { command: CommandOf, code: i32, end: u64 },
@@ -132,7 +132,7 @@ impl Numbering {
 }
 
 impl CommandOf {
-    /// Its shell says that it begins.
+    /// Its shell reports that it begins.
     pub(crate) fn is_told(self) -> bool {
         self.dialect != Dialect::Posix
     }

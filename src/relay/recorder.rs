@@ -259,7 +259,7 @@ impl Recorder {
         self.write_down();
     }
 
-    /// Takes what one read gives, and writes it down.
+    /// Appends the result of one read.
     pub(crate) fn record(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
         let count = self.printed.fill(read)?;
         if count > 0 {
@@ -315,7 +315,7 @@ impl Recorder {
         self.stalled = self.write_all().err().map(stalled);
     }
 
-    /// A full disk has room again where a bounded log gives it some.
+    /// A bounded log frees some of its space on a full disk.
     fn write_all(&mut self) -> io::Result<()> {
         match self.write_some() {
             Err(error) if is_full(&error) => {

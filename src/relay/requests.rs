@@ -148,7 +148,7 @@ impl Relay {
         if drops_line {
             self.discard_typed();
         }
-        // A line editor that takes it as a key restores the terminal only then.
+        // A line editor that reads it as a key restores the terminal only then.
         let is_key = drops_line && self.master.modes().is_ok_and(|modes| modes.signals().is_empty());
         if key == SignalKey::Interrupt {
             self.recorder.note_interrupted();
@@ -508,7 +508,7 @@ impl Relay {
     }
 }
 
-/// Since 1970, as it is written down.
+/// Since 1970, with the precision of our files.
 fn now_to_the_microsecond() -> Duration {
     let now = unix_seconds(SystemTime::now());
     now - Duration::from_nanos((now.subsec_nanos() % 1_000).into())

@@ -100,7 +100,7 @@ impl Shutdown {
     pub(crate) fn begin(&mut self, client: ClientId, cause: &str) {
         let is_terminator = self.reached.is_some_and(|limit| limit.word() == cause);
         self.killed |= !is_terminator;
-        // It may say so more than once.
+        // It may report this more than once.
         if !self.clients.contains(&client) {
             self.clients.push(client);
         }

@@ -56,13 +56,13 @@ impl Activity {
 pub(crate) enum Because {
     /// A `report`.
     Report,
-    /// The program says so by the program status protocol.
+    /// The program's report by the program status protocol.
     ProgramStatus,
     /// For a program with rules: by its notice, by its title, or by its screen.
     Notice,
     Title,
     Rule,
-    /// The shell says by its marks that it is at its prompt.
+    /// The shell's marks: it is at its prompt.
     Shell,
     /// The program reads a line or a secret, or does not read.
     Kernel,

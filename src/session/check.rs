@@ -110,7 +110,7 @@ const OF_THE_STATE_DIR: [(&str, Nature); 15] = [
     (PROFILES, Nature::Folder),
 ];
 
-/// More than any panic says. The file only grows if several are not reported.
+/// Longer than any panic's message. The file only grows if several are not reported.
 const MOST_OF_PANICS: u64 = 1 << 20;
 
 /// The prefix of the file by which `doctor` checks that it can write.

@@ -74,7 +74,7 @@ pub(crate) const GLANCE: Duration = Duration::from_millis(10);
 
 /// The result of waiting for exclusive access to the session.
 pub(crate) enum Access {
-    /// We have it, as it is now.
+    /// We have access; this is the present state.
     Taken(Box<Snapshot>, Waited),
     Ended,
     TimedOut,
@@ -121,7 +121,7 @@ impl RelayClient {
         Ok(Some(RelayClient::over(stream, session.handle().clone(), session.patience())))
     }
 
-    /// Is it alive, and does its relay say that this is its keeper?
+    /// Is it alive, and does its relay report this as its keeper?
     pub(crate) fn is_kept_by(session: &SessionDir, pid: u32) -> bool {
         let client = RelayClient::open(session).ok().flatten();
         client.is_some_and(|mut client| client.keeper().ok().flatten() == Some(pid))

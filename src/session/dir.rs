@@ -289,7 +289,7 @@ impl SessionDir {
         Ok(pidfd.filter(|_| self.is_served_by(pid) && is_relay()).map(|pidfd| (pid, pidfd)))
     }
 
-    /// Is it alive, and is this what its relay says is its PID?
+    /// Is it alive, and is this its relay's PID?
     pub(crate) fn is_served_by(&self, pid: u32) -> bool {
         self.relay_pid() == Some(pid) && self.is_alive().unwrap_or(false)
     }

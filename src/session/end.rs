@@ -334,7 +334,7 @@ impl Members {
         !process.has_ended() && !roots.chain([std::process::id()]).any(|pid| pid == process.pid) && !keeps()
     }
 
-    /// Does it say that it is our keeper?
+    /// Do its name and arguments show that it is our keeper?
     fn is_keeper(&self, process: &Process) -> bool {
         self.has_session_env(process) && names(process, KEEPER, &self.handle)
     }

@@ -41,7 +41,7 @@ const LONG_ENOUGH: u64 = 4096;
 /// The beginning of a prompt's mark.
 const PROMPT: &[u8] = b"\x1b]133;A;nbs=";
 
-/// What an update begins and ends with.
+/// The beginning and the end of an update.
 const UPDATE: &[u8] = b"\x1b[?2026h";
 const UPDATE_END: &[u8] = b"\x1b[?2026l";
 
@@ -57,19 +57,19 @@ pub(crate) struct ScreenCache {
     offset: u64,
     // The offset of the stored screen; 0 if there is none. And whether it hides an update there.
     kept: (u64, bool),
-    // Where the update begins that is hidden, and until when it is.
+    // The offset of the update that is hidden, and the end of that time.
     hidden: Option<(u64, Deadline)>,
 }
 
 impl ScreenCache {
-    /// The screen as it is now.
+    /// The present screen.
     pub(crate) fn look(session: &SessionDir) -> Result<ScreenCache> {
         let log = session.log()?;
         let length = log.length().trying(what(session))?;
         let mut cache = ScreenCache::begin(session, &log)?;
         let seen = cache.seen_length(session, &log, length)?;
         cache.follow(session, &log, seen)?;
-        // Whoever looks next sees by its age for how long the update has been hidden.
+        // The next reader sees by its age for how long the update has been hidden.
         if cache.hidden.is_some() && cache.kept != (seen, true) {
             let _ = cache.keep(session, &log);
         }
@@ -139,7 +139,7 @@ impl ScreenCache {
     /// Stores it for later calls, if that is less work than to rebuild it.
     pub(crate) fn keep_if_worth(&mut self, session: &SessionDir, log: &OutputLog) {
         if self.offset - self.kept.0 >= WORTH_KEEPING {
-            // Without it, whoever looks next reads more.
+            // Without it, the next reader reads more.
             let _ = self.keep(session, log);
         }
     }

@@ -56,7 +56,7 @@ pub(crate) const PROFILES: &str = "profiles";
 pub(crate) const PAGE_TOKEN: &str = "page.token";
 /// The port that the page had last.
 pub(crate) const PAGE_PORT: &str = "page.port";
-/// In HOME, where NBS_TS_HOME says nothing else.
+/// In HOME, if NBS_TS_HOME is not set.
 pub(super) const USUAL: &str = ".nbs-ts";
 /// How long to wait for another `ensure`. With a helper that does not answer it starts a session within
 /// seconds, and many may do so one after another.

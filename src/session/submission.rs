@@ -59,8 +59,8 @@ enum Place {
     Unseen,
 }
 
-/// Types a text and Enter, and gives how many bytes that were, once the program has taken it. It has
-/// as long as the session's patience lasts; how long that was is for messages.
+/// Types a text and Enter, and returns the number of bytes, once the program has accepted it. The limit is
+/// the session's patience; `timeout` is for messages.
 pub(crate) fn submit(session: &SessionDir, text: Vec<u8>, timeout: Duration) -> Result<u64> {
     let deadline = session.patience().over();
     let _alone = session.lock_submission()?;
@@ -69,7 +69,7 @@ pub(crate) fn submit(session: &SessionDir, text: Vec<u8>, timeout: Duration) -> 
     submit_now(&mut scene, text, deadline, timeout)
 }
 
-/// The same to a program that takes it now.
+/// The same for a program that accepts input now.
 pub(super) fn submit_now(
     scene: &mut Scene,
     text: Vec<u8>,

@@ -471,7 +471,7 @@ fn no_landlock() -> io::Error {
     io::Error::other("the kernel has no Landlock of Linux 6.2, or it is off")
 }
 
-/// Its number says it as well as the words of the crate, which take 30 KB.
+/// The error's number shows it as well as the crate's messages, which take 30 KB.
 fn told(error: RulesetError) -> io::Error {
     io::Error::from_raw_os_error(*Errno::from(error))
 }

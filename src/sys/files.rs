@@ -185,7 +185,7 @@ impl Folder {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let written = File::from(fs::openat(self, name, flags, PRIVATE_FILE)?).write_all(content);
         if written.is_err() {
-            // Why it could not be written says more.
+            // The write error is more useful.
             let _ = self.remove_file(OsStr::new(name));
         }
         written
@@ -546,9 +546,8 @@ pub(crate) fn block_size(file: &File) -> io::Result<u64> {
     Ok(u64::try_from(fs::fstat(file)?.st_blksize).unwrap_or(0))
 }
 
-/// Gives the room that a stretch of a file takes back to the disk; it reads as
-/// zeros then, and the file is as long as before. Not every file system can
-/// (fallocate(2)).
+/// Frees the disk space of a stretch of a file; it reads as zeros then, and the file's length stays the same.
+/// Not every file system can (fallocate(2)).
 pub(crate) fn punch(file: &File, start: u64, end: u64) -> io::Result<()> {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     Ok(fs::fallocate(file, flags, start, end - start)?)

@@ -141,7 +141,7 @@ impl Process {
         fs::metadata(format!("/proc/{}", self.pid)).is_ok_and(|folder| folder.uid() == ours)
     }
 
-    /// Does it run the same file as we do, so that it is what its name says?
+    /// Does it run the same file as we do, so that its name is true?
     pub(crate) fn runs_our_file(&self) -> bool {
         let file = |pid: &str| {
             let file = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
@@ -268,8 +268,8 @@ fn value(content: &[u8], key: &str) -> Option<String> {
     Some(String::from_utf8_lossy(value).trim().to_owned())
 }
 
-/// The content of a file of /proc. They all say that they are empty, for which
-/// `fs::read` begins with reads of a few bytes.
+/// The content of a file of /proc. Their reported size is 0, for which `fs::read` begins with reads of a few
+/// bytes.
 fn whole(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut content = Vec::with_capacity(4096);
     File::open(path)?.read_to_end(&mut content)?;
@@ -763,7 +763,7 @@ mod tests {
     fn a_process_before_exec_is_a_copy_of_its_parent() {
         use std::process::{Command, Stdio};
 
-        // The subshell says so, and then waits for its input.
+        // The subshell prints a line, and then waits for its input.
         let script = "(echo; read x); :";
         let mut shell = Command::new("sh");
         let shell = shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());

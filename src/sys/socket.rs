@@ -147,7 +147,7 @@ pub(crate) struct Peer {
     pub(crate) uid: u32,
 }
 
-/// Gives the process at the other end.
+/// Returns the process at the other end.
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<Peer> {
     let peer = sockopt::socket_peercred(stream)?;
     Ok(Peer { pid: peer.pid.as_raw_nonzero().get().unsigned_abs(), uid: peer.uid.as_raw() })

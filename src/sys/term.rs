@@ -26,7 +26,7 @@ impl Before {
         Ok(Some(Before(termios::tcgetattr(stdin())?)))
     }
 
-    /// From now on every key comes as it is, and nothing is echoed.
+    /// From now on every key arrives unchanged, and nothing is echoed.
     pub(crate) fn make_raw(&self) -> io::Result<()> {
         Ok(termios::tcsetattr(stdin(), OptionalActions::Now, &self.raw())?)
     }

@@ -41,7 +41,7 @@ impl Queue {
             .map_err(|errno| told_limit(errno, Errno::NOSPC, "max_user_watches"))
     }
 
-    /// Takes all that has come by now; does not wait.
+    /// Reads all pending events; does not wait.
     fn take(&self, mut each: impl FnMut(&Event<'_>)) -> io::Result<()> {
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut reader = Reader::new(&self.0, &mut buffer);

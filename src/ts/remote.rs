@@ -147,7 +147,7 @@ impl Plan {
                 Some([OsStr::new("--"), option.as_ref(), OsStr::new("="), value].into_iter().collect())
             });
             words.splice(..0, (table && !call.json()).then(|| "--json".into()));
-            // Whatever the default is there.
+            // Independent of the default there.
             words.splice(..0, (form.0 && !call.has("strip")).then(|| "--strip".into()));
             words.splice(..0, (form.1.is_some() && !call.has("rendered")).then(|| "--rendered".into()));
             words

@@ -388,8 +388,7 @@ impl AskContext {
             _ => end,
         };
         let is_done = output.as_ref().is_some_and(|output| output.is_done);
-        // A line of a command that is not complete, or a mistake in it: what bash says
-        // is all there is.
+        // An incomplete command, or one with a mistake: bash's message is the whole output.
         let drawn = output.as_ref().map_or(self.offset..end, |output| output.range.clone());
         let draws = !is_done && draws_screen(session, &log, drawn, until)?;
         let in_shell = output.is_some();

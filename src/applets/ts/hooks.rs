@@ -119,7 +119,7 @@ fn write(path: &Path, content: Option<&str>) -> io::Result<()> {
         .and_then(|()| fs::set_permissions(&beside, mode))
         .and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
-        // Why it could not be written says more.
+        // The write error is more useful.
         let _ = fs::remove_file(&beside);
     }
     written

@@ -92,7 +92,7 @@ fn report_to_terminal(state: &OsString, text: &[u8]) -> Result<()> {
     term::print_to_controlling(sequence.as_bytes()).trying("report: not in a session, and without a terminal")
 }
 
-/// How long an agent may take to give all of it.
+/// How long an agent may take to send all of it.
 const HOOK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The question in an agent's data for a hook; empty if it cannot be parsed.

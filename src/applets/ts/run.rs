@@ -240,7 +240,7 @@ struct Run<'a> {
     // How often it has been handed over, and the shell asked how it has ended.
     attempts: u32,
     looks: u32,
-    // Has the turn, and so keeps other runs waiting for as long as it is there.
+    // Has the turn, and so keeps other runs waiting, as long as it is open.
     relay: RelayClient,
     trace: CommandTracker,
     printer: Printer,

@@ -1,6 +1,6 @@
 //! The protocol between a relay and its clients.
 //!
-//! Each side sends lines of words; the first says what it is. A request that a relay of another version
+//! Each side sends lines of words; the first is the type. A request that a relay of another version
 //! does not know is answered by `unknown`; its session must be restarted then.
 
 pub(super) mod words;

@@ -68,8 +68,8 @@ pub(crate) fn drawn(session: &SessionDir, client: &mut RelayClient, offset: u64,
     Ok(Drawn::of(size, &before[row..], echo))
 }
 
-/// Types all of it, and gives how many bytes that were. It has as long as the session's
-/// patience lasts; how long that was is for messages.
+/// Types all of it, and returns the number of bytes. The limit is the session's patience; `timeout` is for
+/// messages.
 pub(crate) fn type_all(
     session: &SessionDir,
     bytes: &[u8],

@@ -30,7 +30,7 @@ impl Parts {
     pub(crate) const SHELL: Parts = Parts(8);
     /// All that is to be seen of a session at a glance.
     pub(crate) const ACTIVITY: Parts = Parts(16 | 2 | 1);
-    /// All that the program says of itself, and not only the most urgent.
+    /// All of the program's own reports, and not only the most urgent.
     pub(crate) const SAID: Parts = Parts(32);
 
     pub(crate) fn and(self, others: Parts) -> Parts {

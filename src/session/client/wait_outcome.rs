@@ -224,7 +224,7 @@ mod tests {
     use crate::session::{Handle, ReplyTimeout, client::Parts};
     use std::{io::Write, os::unix::net::UnixStream};
 
-    /// A client, and its relay's end, where this has been said.
+    /// A client, and its relay's end, which has sent this.
     fn client(said: &str) -> (RelayClient, UnixStream) {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();

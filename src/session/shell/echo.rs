@@ -409,7 +409,7 @@ impl EchoFilter {
             (from..plain.len()).find(|start| is_one(&plain[*start..]))
         };
         if let Some(end) = memchr::memrchr(b'\r', &self.line) {
-            // As it is, and as it was before the cursor went to the next row.
+            // The whole line, and the line before the cursor went to the next row.
             let lines = [&self.line[..], &self.line[..end]];
             let lines = lines.into_iter().flat_map(|line| [Some(line), line.strip_suffix(b" ")]).flatten();
             let mut once = lines.map(|line| without_redrawn(line).unwrap_or_else(|| line.to_vec()));

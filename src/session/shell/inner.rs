@@ -119,7 +119,7 @@ fn hidden_up_to_here(secret: &str) -> String {
     format!("\x1b]133;I;nbs={secret}.0\x07")
 }
 
-/// As it is shown: not more than a screen of it.
+/// Its visible form: not more than a screen of it.
 fn as_typed(command: &[u8]) -> String {
     /// Of a longer command, only the beginning is shown.
     const MOST_LINES: usize = 40;

@@ -16,7 +16,7 @@ pub(crate) const TAKE: &[u8] = b"\x1b[25;8~";
 /// Has it look at the file alone: whether the end of the command that it has taken can be
 /// reported now.
 pub(crate) const LOOK: &[u8] = b"\x1b[25;9~";
-/// Has it accept the line as it is.
+/// Makes the editor accept the line.
 pub(crate) const ACCEPT: &[u8] = b"\x1b[25;7~";
 
 /// Has it drop the line that is begun.
@@ -74,7 +74,7 @@ pub(crate) struct CommandDelivery {
     /// How many lines the shell is given.
     pub(crate) lines: usize,
     pub(crate) beginning: Beginning,
-    /// The shell reads the text, once it says so: it is typed then.
+    /// The shell reads the text, once it reports that it does: then the text is typed.
     pub(crate) is_read: bool,
     /// The contents of the command's file, if it is used, and of the script.
     pub(crate) text: Option<Vec<u8>>,

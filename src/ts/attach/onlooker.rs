@@ -209,8 +209,8 @@ impl Onlooker<'_> {
     }
 }
 
-/// A screen in a window of another size: all of it, or the part around the cursor, and
-/// below that a row which says so.
+/// A screen in a window of another size: all of it, or the part around the cursor, and below that a row with
+/// a note.
 fn frame(screen: &Screen, cols: usize, rows: usize, colours: bool) -> TopFrame {
     let ((width, height), (row, col)) = (screen.size(), screen.cursor());
     let is_whole = width <= cols && height <= rows;

@@ -34,7 +34,7 @@ pub(crate) struct PersonTerminal {
 }
 
 impl PersonTerminal {
-    /// Looks at it as it is; it is taken by [`PersonTerminal::make_raw`].
+    /// Reads its modes; [`PersonTerminal::make_raw`] changes them.
     pub(crate) fn look() -> Result<PersonTerminal> {
         let what = "take the terminal";
         let before = term::Before::look().trying(what)?;
@@ -80,7 +80,7 @@ impl PersonTerminal {
         self.before.put_back().trying(GIVE_BACK)
     }
 
-    /// Has it as it was, for good.
+    /// Restores it for good.
     pub(crate) fn give_back(&self) -> Result<()> {
         self.before.give_back().trying(GIVE_BACK)
     }

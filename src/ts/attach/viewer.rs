@@ -251,7 +251,7 @@ impl Viewer<'_> {
         }
     }
 
-    /// Gives the session the size of our window.
+    /// Sets the session's size to that of our window.
     fn fit(&mut self) -> Result<()> {
         let size = term::size().trying("read the terminal's size")?;
         if let (Some(size), Some(relay)) = (size, &mut self.relay)
@@ -266,7 +266,7 @@ impl Viewer<'_> {
     fn draw(&mut self) -> Result<()> {
         let what = "read the output";
         let length = self.log.length().trying(what)?;
-        // What is drawn of an update goes on in the terminal.
+        // The terminal continues a partly drawn update.
         let cache = ScreenCache::look_at(self.session, &self.log, length)?;
         let tail = self.log.bytes(cache.offset().saturating_sub(TAIL), cache.offset()).trying(what)?;
         // A sequence that begins there is shown as a whole.

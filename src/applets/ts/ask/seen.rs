@@ -227,7 +227,7 @@ fn squeezed(text: &str) -> String {
     text.chars().filter(|character| !character.is_whitespace() && !character.is_control()).collect()
 }
 
-/// How many characters of a line its beginning takes that squeezes to this.
+/// The number of characters at the beginning of a line that squeeze to this.
 fn place_behind(line: &str, squeezed: &str) -> usize {
     let mut left = squeezed.chars().count();
     line.chars()

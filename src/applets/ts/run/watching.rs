@@ -120,8 +120,7 @@ enum UnreportedEnd {
 }
 
 impl Run<'_> {
-    /// Until the command is done, or we give up on it; and why we have interrupted it, if we
-    /// have.
+    /// Returns the command's result, or that we gave it up; and why we have interrupted it, if we have.
     pub(super) fn watch(&mut self) -> Result<(Outcome, Option<Cause>)> {
         let mut limit = Limit::Until(self.wishes.deadline);
         let outcome = self.watch_within(&mut limit)?;
@@ -317,7 +316,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Gives the shell its prompt back.
+    /// Makes the shell return to its prompt.
     fn interrupt_unfinished(&mut self) -> Result<()> {
         let deadline = Deadline::after(LAST_PROMPT);
         let patience = if self.handover.leaves_unfinished { sending::REPEAT } else { Duration::ZERO };
