@@ -192,7 +192,10 @@ function styleOf(text) {
 	return style;
 }
 
-function makeRow(spans) {
+// What a program may make a link to: nothing that acts on this page, or on this machine.
+const SAFE_LINK = /^(https?:\/\/|mailto:)/i;
+
+function makeRow(spans, hasLinks) {
 	const row = document.createElement("span");
 	row.className = "row";
 	for (const span of spans) {
@@ -200,9 +203,11 @@ function makeRow(spans) {
 			row.append(span);
 			continue;
 		}
-		const [text, style, cells] = span;
-		const part = document.createElement("span");
+		const [text, style, cells, link] = span;
+		const isLink = hasLinks && SAFE_LINK.test(link || "");
+		const part = document.createElement(isLink ? "a" : "span");
 		part.textContent = text;
+		if (isLink) Object.assign(part, { href: link, title: link, target: "_blank", rel: "noopener noreferrer" });
 		for (const [property, value] of styleOf(style)) part.style[property] = value;
 		if (cells) {
 			part.className = "cells";
@@ -214,7 +219,7 @@ function makeRow(spans) {
 }
 
 // Makes `place` show the rows of a session; those that it shows already stay, wherever they go.
-function drawRows(place, session) {
+function drawRows(place, session, hasLinks) {
 	const { at, cursor } = session.screen;
 	const before = new Map();
 	for (const row of place.querySelectorAll(".row")) {
@@ -226,7 +231,7 @@ function drawRows(place, session) {
 	for (const number of at) {
 		let row = before.get(number)?.shift();
 		if (!row) {
-			row = makeRow(session.rows.get(number));
+			row = makeRow(session.rows.get(number), hasLinks);
 			row.number = number;
 		}
 		if (row === next) next = next.nextSibling;
@@ -393,7 +398,7 @@ function drawLarge(session) {
 	drawCommands();
 	if (!screen) return;
 	fit(session);
-	drawRows(find("rows"), session);
+	drawRows(find("rows"), session, true);
 	if (atEnd) large.scrollTop = large.scrollHeight;
 }
 
@@ -477,7 +482,7 @@ async function drawHistory() {
 		const lines = answer.ok ? await answer.json() : [];
 		if (of !== focus) return;
 		const fromEnd = large.scrollHeight - large.scrollTop;
-		find("history").replaceChildren(...lines.map(makeRow));
+		find("history").replaceChildren(...lines.map(spans => makeRow(spans, true)));
 		large.scrollTop = large.scrollHeight - fromEnd;
 	} catch {
 		hasHistory = false;

@@ -180,8 +180,8 @@ pub(crate) fn scrollback(screen: &Screen, lines: usize) -> String {
     format!("[{}]", all[all.len() - count..].join(","))
 }
 
-/// A list, of which a plain stretch is its text, and another one `[text, style]` or
-/// `[text, style, cells]`; a style is `foreground,background,bits,underline`, of which a colour is
+/// A list, of which a plain stretch is its text, and another one `[text, style]`,
+/// `[text, style, cells]` or, with the address of a link and perhaps 0 cells, `[text, style, cells, link]`; a style is `foreground,background,bits,underline`, of which a colour is
 /// nothing, a number, or `#rrggbb`, and the last one is left out if it is nothing.
 fn row_json(spans: &[Span]) -> String {
     let list = spans.iter().map(span_json).collect::<Vec<String>>().join(",");
@@ -202,9 +202,13 @@ fn row_told(row: &Value) -> Option<String> {
     let is_style = |style: &str| style.bytes().all(|byte| byte.is_ascii_hexdigit() || b"#,".contains(&byte));
     let is_span = |span: &Value| match span.as_array().map(Vec::as_slice) {
         None => span.is_string(),
-        Some([Value::String(_), Value::String(style), cells @ ..]) => {
+        Some([Value::String(_), Value::String(style), rest @ ..]) => {
+            let is_width = |cells: &Value| cells.as_u64().is_some_and(|cells| cells <= MOST_COLS as u64);
             is_style(style)
-                && cells.iter().all(|cells| cells.as_u64().is_some_and(|cells| cells <= MOST_COLS as u64))
+                && match rest {
+                    [cells, link] => is_width(cells) && link.is_string(),
+                    _ => rest.iter().all(is_width),
+                }
         }
         Some(_) => false,
     };
@@ -233,9 +237,10 @@ fn span_json(span: &Span) -> String {
         other => format!(",{}", ink(other)),
     };
     let style = format!("\"{},{},{}{underline}\"", ink(span.foreground), ink(span.background), span.style);
-    match span.cells {
-        None => format!("[{text},{style}]"),
-        Some(cells) => format!("[{text},{style},{cells}]"),
+    match (&span.link, span.cells) {
+        (Some(link), cells) => format!("[{text},{style},{},{}]", cells.unwrap_or(0), json::quoted(link)),
+        (None, None) => format!("[{text},{style}]"),
+        (None, Some(cells)) => format!("[{text},{style},{cells}]"),
     }
 }
 
@@ -310,6 +315,16 @@ mod tests {
             has.retain(|number, _| shown.frame.rows.iter().any(|row| row.number == *number));
             seen = shown.numbers.last();
         }
+    }
+
+    #[test]
+    fn links_are_told_with_their_addresses() {
+        let mut shown = Shown::new();
+        let row = r#"["a",["b",",,0",0,"https://x/?\"y"],["─",",,0",1,"https://x/?\"y"]]"#;
+        let told = shown.after("a\x1b]8;;https://x/?\"y\x07b─".as_bytes());
+        assert!(told.contains(row), "{told}");
+        assert_eq!(row_told(&serde_json::from_str(row).unwrap()).as_deref(), Some(row));
+        assert_eq!(row_told(&serde_json::from_str(r#"[["b",",,0","https://x"]]"#).unwrap()), None);
     }
 
     #[test]

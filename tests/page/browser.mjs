@@ -256,6 +256,19 @@ const steps = {
             await page.context().close();
         }
     },
+    async "links of the screen lead elsewhere, if they are of a safe kind"() {
+        const address = scheme => `\\033]8;;${scheme}example.org/\\033\\\\${scheme}\\033]8;;\\033\\\\ `;
+        create("links", `printf '${["https://", "javascript:", "file:///", "data:"].map(address).join("")}'; cat`);
+        const page = await visit();
+        await tile(page, "links").getByText("javascript:").first().waitFor();
+        assert.equal(await tile(page, "links").locator(".row a").count(), 0);
+        await openSession(page, "links");
+        await text(page, "javascript:");
+        const links = await page.locator(".row a").evaluateAll(all => all.map(link => [link.href, link.target, link.rel]));
+        assert.deepEqual(links, [["https://example.org/", "_blank", "noopener noreferrer"]]);
+        ts("kill", "--name=links");
+        await page.context().close();
+    },
     async "a page without a token says so"() {
         const page = await browser.newPage();
         await page.goto(server.base);

@@ -39,6 +39,8 @@ pub(crate) struct Span {
     pub(crate) style: u32,
     /// How many cells it takes, where a font may have other widths for it.
     pub(crate) cells: Option<usize>,
+    /// The address of the link that it is a part of.
+    pub(crate) link: Option<String>,
 }
 
 /// How text is drawn that has not been written with any pen, and one of whose characters takes
@@ -46,7 +48,7 @@ pub(crate) struct Span {
 impl Span {
     pub(crate) fn is_plain(&self) -> bool {
         let inks = (self.foreground, self.background);
-        inks == (Ink::Default, Ink::Default) && self.style == 0 && self.cells.is_none()
+        inks == (Ink::Default, Ink::Default) && self.style == 0 && self.cells.is_none() && self.link.is_none()
     }
 }
 
@@ -54,7 +56,39 @@ impl Screen {
     /// A row each, and before them up to so many of the lines that have scrolled off, without
     /// the blanks at their ends, and without what is right of so many columns.
     pub(crate) fn spans(&self, scrollback: usize, cols: usize) -> impl Iterator<Item = Vec<Span>> {
-        self.shown(scrollback).map(move |line| spans(line, self.visible_length(line).min(cols)))
+        self.shown(scrollback).map(move |line| self.spans_of(line, self.visible_length(line).min(cols)))
+    }
+
+    fn spans_of(&self, line: &Line, length: usize) -> Vec<Span> {
+        let kind = |col: usize| match GlyphKind::of(line, col) {
+            GlyphKind::Blank | GlyphKind::Letter => Kind::Letters,
+            GlyphKind::Shape => Kind::Shapes,
+            GlyphKind::Other => Kind::Alone,
+        };
+        let (mut spans, mut col): (Vec<Span>, usize) = (Vec::new(), 0);
+        while col < length {
+            let (pen, first) = (line.cell(col).pen, kind(col));
+            let is_same = |other: Pen| other.seen() == pen.seen() && other.link() == pen.link();
+            let goes_on = |at: usize| {
+                let cell = line.cell(at);
+                cell.is_right_half() || first != Kind::Alone && is_same(cell.pen) && kind(at) == first
+            };
+            let end = (col + 1..length).find(|at| !goes_on(*at)).unwrap_or(length);
+            let mut text = String::new();
+            (col..end).for_each(|at| line.push_text(at, &mut text));
+            let Pen { foreground, background, underline_colour, style } = pen.seen();
+            spans.push(Span {
+                text,
+                foreground: Ink::of(foreground),
+                background: Ink::of(background),
+                underline: Ink::of(underline_colour),
+                style,
+                cells: (first != Kind::Letters).then_some(end - col),
+                link: self.links.get(pen.link()).map(str::to_owned),
+            });
+            col = end;
+        }
+        spans
     }
 }
 
@@ -64,36 +98,6 @@ enum Kind {
     Letters,
     Shapes,
     Alone,
-}
-
-fn spans(line: &Line, length: usize) -> Vec<Span> {
-    let kind = |col: usize| match GlyphKind::of(line, col) {
-        GlyphKind::Blank | GlyphKind::Letter => Kind::Letters,
-        GlyphKind::Shape => Kind::Shapes,
-        GlyphKind::Other => Kind::Alone,
-    };
-    let (mut spans, mut col): (Vec<Span>, usize) = (Vec::new(), 0);
-    while col < length {
-        let (pen, first) = (line.cell(col).pen.seen(), kind(col));
-        let goes_on = |at: usize| {
-            let cell = line.cell(at);
-            cell.is_right_half() || first != Kind::Alone && cell.pen.seen() == pen && kind(at) == first
-        };
-        let end = (col + 1..length).find(|at| !goes_on(*at)).unwrap_or(length);
-        let mut text = String::new();
-        (col..end).for_each(|at| line.push_text(at, &mut text));
-        let Pen { foreground, background, underline_colour, style } = pen;
-        spans.push(Span {
-            text,
-            foreground: Ink::of(foreground),
-            background: Ink::of(background),
-            underline: Ink::of(underline_colour),
-            style,
-            cells: (first != Kind::Letters).then_some(end - col),
-        });
-        col = end;
-    }
-    spans
 }
 
 #[cfg(test)]
@@ -115,6 +119,15 @@ mod tests {
         let styled = (spans[1].foreground, spans[1].background, spans[1].style);
         assert_eq!(styled, (Ink::Indexed(1), Ink::Rgb([1, 2, 3]), 1));
         assert!(spans[0].is_plain() && !spans[1].is_plain() && !spans[2].is_plain());
+    }
+
+    #[test]
+    fn a_link_is_a_stretch_of_its_own() {
+        let spans = shown(b"a\x1b]8;;http://x\x1b\\b\x1b]8;;http://y\x1b\\c\x1b]8;;\x1b\\d");
+        let links: Vec<(&str, Option<&str>)> =
+            spans.iter().map(|span| (&*span.text, span.link.as_deref())).collect();
+        assert_eq!(links, [("a", None), ("b", Some("http://x")), ("c", Some("http://y")), ("d", None)]);
+        assert!(!spans[1].is_plain());
     }
 
     #[test]
