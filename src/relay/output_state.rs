@@ -353,7 +353,7 @@ impl OutputState {
                 *folder = Some(reported);
             }
             if *weight < MOST_ASKED
-                && let Some(query) = Query::parse(sequence)
+                && let Some(query) = Query::parse(sequence).or_else(|| sequence.controls())
             {
                 let query = match query {
                     Query::Keyboard => kitty.answer(private.alternate()),

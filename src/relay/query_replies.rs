@@ -37,6 +37,8 @@ pub(crate) struct QueryReplies {
     received: Vec<u8>,
     // The first waiting query has been sent in vain.
     in_vain: bool,
+    // The controls of answers are those of 8 bits.
+    short_controls: bool,
 }
 
 impl QueryReplies {
@@ -93,6 +95,10 @@ impl QueryReplies {
                 Query::Size => format!("\x1b[8;{};{}t", size.rows, size.cols).into_bytes(),
                 Query::SizeReport => format!("\x1b[48;{};{};0;0t", size.rows, size.cols).into_bytes(),
                 Query::Fixed(answer) => answer.clone(),
+                Query::Controls(are_short) => {
+                    self.short_controls = *are_short;
+                    Vec::new()
+                }
                 Query::Keyboard | Query::Unanswered => Vec::new(),
             };
             self.give(&answer);
@@ -118,7 +124,19 @@ impl QueryReplies {
             self.weight -= query.weight();
         }
         (self.is_asked, self.in_vain) = (false, false);
-        self.ready.extend_from_slice(answer);
+        let mut rest = answer;
+        while let [byte, after @ ..] = rest {
+            match rest {
+                [0x1b, c1 @ 0x40..=0x5f, after @ ..] if self.short_controls => {
+                    self.ready.push(c1 + 0x40);
+                    rest = after;
+                }
+                _ => {
+                    self.ready.push(*byte);
+                    rest = after;
+                }
+            }
+        }
     }
 
     /// Receives an answer. If the process has gone, the next query starts it again, which is the same one,

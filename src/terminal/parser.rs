@@ -11,6 +11,9 @@ pub(super) const PARAMETERS: usize = 32;
 /// The longest control string that is kept (a title); a longer one is passed over.
 pub(super) const LONGEST_STRING: usize = 4096;
 
+/// What fills a clipboard begins with this.
+const CLIPBOARD: &[u8] = b"52;";
+
 /// The longest that fills a clipboard.
 pub(super) const LONGEST_CLIPBOARD: usize = 256 * 1024;
 
@@ -25,7 +28,7 @@ pub(crate) struct Parser {
     // Invariant: of these, `count` are valid.
     pub(super) parameters: [Parameter; PARAMETERS],
     pub(super) count: usize,
-    /// What a control string consists of; empty where that has become too long.
+    /// What a control string consists of; of one that has become too long only what it is.
     pub(super) string: Vec<u8>,
     pub(super) too_long: bool,
 }
@@ -92,15 +95,27 @@ impl Parser {
         self.parameters[0] = Parameter::default();
     }
 
+    /// Is the control string one that fills the clipboard, whole or not?
+    pub(super) fn is_clipboard(&self) -> bool {
+        self.state.introducer() == Some(b']') && self.string.starts_with(CLIPBOARD)
+    }
+
     fn keep(&mut self, bytes: &[u8]) {
-        let is_clipboard = self.string.starts_with(b"52;");
-        let longest = if is_clipboard { LONGEST_CLIPBOARD } else { LONGEST_STRING };
-        if self.string.len() + bytes.len() > longest {
-            self.string.clear();
-            self.too_long = true;
+        if self.too_long {
+            return;
         }
-        if !self.too_long {
-            self.string.extend_from_slice(bytes);
+        // Its first bytes tell how long it may be, however it is cut.
+        let (first, rest) =
+            bytes.split_at(bytes.len().min(CLIPBOARD.len().saturating_sub(self.string.len())));
+        self.string.extend_from_slice(first);
+        let is_clipboard = self.is_clipboard();
+        let longest = if is_clipboard { LONGEST_CLIPBOARD } else { LONGEST_STRING };
+        if self.string.len() + rest.len() > longest {
+            // That it is a clipboard's is still to be seen.
+            self.string.truncate(if is_clipboard { CLIPBOARD.len() } else { 0 });
+            self.too_long = true;
+        } else {
+            self.string.extend_from_slice(rest);
         }
     }
 

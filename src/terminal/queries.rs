@@ -30,6 +30,8 @@ pub(crate) struct Sequences {
     // What of a sequence has come, or the first byte of a C1 control. Invariant: no longer
     // than `LONGEST`, and else empty in ground state.
     held: Vec<u8>,
+    // It is the rest of what fills the clipboard, and is longer than that.
+    copies: bool,
 }
 
 /// A part of a stream.
@@ -37,6 +39,8 @@ pub(crate) struct Sequences {
 pub(crate) enum Part<'a> {
     /// What is no sequence, or was none, or is too long to be looked at.
     Other(&'a [u8]),
+    /// A part of what fills the clipboard, and is too long to be looked at.
+    Copied(&'a [u8]),
     Sequence(Sequence<'a>),
 }
 
@@ -49,11 +53,20 @@ pub(crate) struct Sequence<'a> {
 }
 
 impl Sequences {
+    /// In the middle of what fills the clipboard.
+    pub(crate) fn copying() -> Sequences {
+        let mut sequences = Sequences { copies: true, ..Sequences::default() };
+        for byte in b"\x1b]52;" {
+            sequences.parser.take(*byte);
+        }
+        sequences
+    }
+
     /// Gives the parts, each with the number of the bytes that come after it.
     pub(crate) fn feed(&mut self, bytes: &[u8], each: &mut dyn FnMut(Part, usize)) {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
-            if self.held.is_empty() {
+            if self.held.is_empty() && !self.copies {
                 let at = text_length(rest);
                 if at > 0 {
                     each(Part::Other(&rest[..at]), rest.len() - at);
@@ -94,7 +107,7 @@ impl Sequences {
             };
             if kept < self.held.len() {
                 let broken_off = self.held.len() - kept;
-                each(Part::Other(&self.held[..broken_off]), rest.len());
+                each(other(std::mem::take(&mut self.copies), &self.held[..broken_off]), rest.len());
                 self.held.drain(..broken_off);
             }
             if step == Step::Again {
@@ -104,11 +117,18 @@ impl Sequences {
             self.held.push(byte);
             rest = &rest[1..];
             let part = match last {
+                Step::String(_) | Step::Cancelled if std::mem::take(&mut self.copies) => {
+                    Part::Copied(&self.held)
+                }
                 Step::Escape(_) | Step::ControlSequence(_) | Step::String(_) => {
                     Part::Sequence(Sequence { bytes: &self.held, parser: &self.parser, last })
                 }
                 Step::Cancelled => Part::Other(&self.held),
                 _ if self.held.len() < LONGEST => continue,
+                _ if self.parser.is_clipboard() => {
+                    self.copies = true;
+                    Part::Copied(&self.held)
+                }
                 _ => {
                     self.parser.state = State::Ground;
                     Part::Other(&self.held)
@@ -121,9 +141,13 @@ impl Sequences {
 
     /// Nothing follows: gives what of a sequence has come.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
-        self.parser.state = State::Ground;
+        (self.parser.state, self.copies) = (State::Ground, false);
         std::mem::take(&mut self.held)
     }
+}
+
+fn other(copies: bool, bytes: &[u8]) -> Part<'_> {
+    if copies { Part::Copied(bytes) } else { Part::Other(bytes) }
 }
 
 /// How many bytes at the end of these are a sequence that is not whole.
@@ -168,9 +192,23 @@ impl<'a> Sequence<'a> {
     }
 
     /// Does it change what keys send in a way that a terminal which shows this one need not know:
-    /// kitty's keyboard protocol, xterm's modifyOtherKeys?
+    /// kitty's keyboard protocol, xterm's modifyOtherKeys, S7C1T and S8C1T?
     pub(crate) fn changes_keyboard(self) -> bool {
         matches!(self.control(), Some((b'<'..=b'>', 0, b'u') | (b'>', 0, b'm' | b'n')))
+            || matches!(self.last, Step::Escape(b'F' | b'G') if self.parser.intermediate == b' ')
+    }
+
+    /// Does it choose how long the controls of answers are (S8C1T, S7C1T, DECSCL, RIS)?
+    pub(crate) fn controls(self) -> Option<Query> {
+        let is_short = match (self.last, self.parser.intermediate) {
+            (Step::Escape(last @ (b'F' | b'G')), b' ') => last == b'G',
+            (Step::Escape(b'c'), 0) => false,
+            (Step::ControlSequence(b'p'), b'"') => {
+                self.first() > 61 && matches!(self.parser.value(1), None | Some(0 | 2))
+            }
+            _ => return None,
+        };
+        Some(Query::Controls(is_short))
     }
 
     /// Does it put something on the clipboard? That is the session's own.
@@ -206,6 +244,8 @@ pub(crate) enum Query {
     SizeReport,
     /// Which flags of kitty's keyboard protocol are set ([`KittyFlags::answer`]).
     Keyboard,
+    /// No question: from here on the controls of answers are those of 8 bits, or not.
+    Controls(bool),
     /// What has always the same answer.
     Fixed(Vec<u8>),
     /// What this terminal does not answer, as it does not do what is asked about, as a terminal
@@ -218,7 +258,7 @@ impl Query {
     pub(crate) fn weight(&self) -> usize {
         let bytes = match self {
             Query::Screen(bytes) | Query::Fixed(bytes) => bytes.len(),
-            Query::Size | Query::SizeReport | Query::Keyboard | Query::Unanswered => 0,
+            Query::Size | Query::SizeReport | Query::Keyboard | Query::Controls(_) | Query::Unanswered => 0,
         };
         bytes + 64
     }
@@ -280,14 +320,14 @@ impl Query {
                 fixed(concat!("\x1bP>|nbs(", env!("CARGO_PKG_VERSION"), ")\x1b\\").as_bytes())
             }
             (b'?', 0, b'h') if sequence.parser.values().any(|mode| mode == 2048) => Some(Query::SizeReport),
-            (0 | b'?', b'$', b'p') | (0, b'*', b'y') => screen,
+            (0 | b'?', b'$', b'p') | (0, b'*', b'y') | (0, b'$', b'w') => screen,
             (0, 0, b't') if first == 18 => Some(Query::Size),
             (0, 0, b't') if (19..=21).contains(&first) => screen,
             // There is no window; it is not iconified.
             (0, 0, b't') if first == 11 => fixed(b"\x1b[1t"),
             (0, 0, b't') if (12..=17).contains(&first) => Some(Query::Unanswered),
             (b'?', 0, b'u') => Some(Query::Keyboard),
-            (b'?', 0, b'S') | (0, 0, b'x') | (0, b'$', b'w' | b'u') => Some(Query::Unanswered),
+            (b'?', 0, b'S') | (0, 0, b'x') | (0, b'$', b'u') => Some(Query::Unanswered),
             (0, b'"', b'v') | (0, b'\'', b'|') => Some(Query::Unanswered),
             _ => None,
         }
@@ -554,7 +594,7 @@ mod tests {
         let mut modes = PrivateModes::default();
         for piece in pieces {
             sequences.feed(piece, &mut |part, _| match part {
-                Part::Other(bytes) => all.extend_from_slice(bytes),
+                Part::Other(bytes) | Part::Copied(bytes) => all.extend_from_slice(bytes),
                 Part::Sequence(sequence) => {
                     modes.handle(sequence);
                     all.extend_from_slice(sequence.bytes);
@@ -613,6 +653,7 @@ mod tests {
             "\x1b[?2004$p",
             "\x1b[4$p",
             "\x1b[1;1;1;1;2;2*y",
+            "\x1b[1$w",
             "\x1b[20t",
             "\x1b]11;?\x07",
             "\x1b]10;?;?\x1b\\",
@@ -709,6 +750,39 @@ mod tests {
             }
         }
         assert_eq!(PrivateModes::decode(u64::MAX), None);
+    }
+
+    #[test]
+    fn what_fills_the_clipboard_is_told_however_long_it_is() {
+        let data = "YWJj".repeat(100_000);
+        for (end, after) in [("\x07", "b"), ("\x1b\\", "b"), ("\u{9c}", "b"), ("\x18", "b"), ("\x1b[1m", "b")]
+        {
+            let stream = format!("a\x1b]52;c;{data}{end}{after}");
+            for length in [1, 1_000, 5_000, stream.len()] {
+                let (mut sequences, mut shown) = (Sequences::default(), Vec::new());
+                let mut take = |sequences: &mut Sequences, bytes: &[u8]| {
+                    sequences.feed(bytes, &mut |part, _| match part {
+                        Part::Other(bytes) => shown.extend_from_slice(bytes),
+                        Part::Copied(_) => {}
+                        Part::Sequence(sequence) => shown.extend_from_slice(sequence.bytes),
+                    });
+                };
+                stream.as_bytes().chunks(length).for_each(|piece| take(&mut sequences, piece));
+                let expected = if end == "\x1b[1m" { "a\x1b[1mb" } else { "ab" };
+                assert_eq!(String::from_utf8_lossy(&shown), expected, "{end:?} by {length}");
+                shown.clear();
+                let mut sequences = Sequences::copying();
+                let mut take = |bytes: &[u8]| {
+                    sequences.feed(bytes, &mut |part, _| match part {
+                        Part::Other(bytes) => shown.extend_from_slice(bytes),
+                        Part::Copied(_) => {}
+                        Part::Sequence(sequence) => shown.extend_from_slice(sequence.bytes),
+                    });
+                };
+                stream.as_bytes()[10..].chunks(length).for_each(&mut take);
+                assert_eq!(String::from_utf8_lossy(&shown), &expected[1..], "the rest, {end:?} by {length}");
+            }
+        }
     }
 
     #[test]

@@ -267,6 +267,7 @@ impl Screen {
             Step::Escape(last) => self.escape(last),
             Step::ControlSequence(last) => self.control_sequence(last),
             Step::String(b']') => self.command(),
+            Step::String(b'P') => self.restore_presentation(),
             Step::C1(byte) => self.c1(byte),
             Step::Again => return 0,
             Step::Part | Step::String(_) | Step::Cancelled | Step::Begin => {}
@@ -752,7 +753,7 @@ mod tests {
     fn noise(random: &mut fastrand::Rng, length: usize) -> Vec<u8> {
         const BYTES: &[u8] = b"\x1b\x1b[]PX^_\\( #;:?>!3m~\x07\x08\t\r\n\x0e\x0f\x18\0\x7f\xc2\x9b\x9c\xc3\xa9\xe6\xbc\xf0\x9f\xff";
         const FINALS: &[u8] = b"@ABCDEFGHIJKLMPSTXZ`abdefghlmprstuvxz{}~q^";
-        const TEXTS: [&str; 18] = [
+        const TEXTS: [&str; 21] = [
             "text",
             "a longer text that goes on",
             "漢字",
@@ -768,6 +769,9 @@ mod tests {
             "\x1b]52;c;Y29weQ==\x07",
             "\x1b[?69h\x1b[2;3s",
             "\x1bV",
+            "\x1bP1$t2;5;1;E;A;I;1;2;@;0BBB\x1b\\",
+            "\x1bP2$t3/9/17\x1b\\",
+            "\x1b[58:5:9m",
             "\x1b]0;title\x07",
             "\x1b(0lqqk",
             "\u{9b}7m",
@@ -1123,6 +1127,45 @@ mod tests {
         }
         assert!(screen.links()[0].address.starts_with("http://2"), "{}", screen.links()[0].address);
         assert!(screen.links.addresses.len() <= links::MOST);
+    }
+
+    #[test]
+    fn the_state_of_the_cursor_and_tab_stops_are_told_and_restored() {
+        let mut screen = Screen::new(20, 4);
+        let cursor = |screen: &Screen| screen.answer(b"\x1b[1$w");
+        let tabs = |screen: &Screen| screen.answer(b"\x1b[2$w");
+        assert_eq!(cursor(&screen), "\x1bP1$u1;1;1;@;@;@;0;2;@;BBBB\x1b\\");
+        assert_eq!(tabs(&screen), "\x1bP2$u9/17\x1b\\");
+        assert_eq!(screen.answer(b"\x1b[3$w"), "\x1bP0$u\x1b\\");
+        screen.feed(
+            b"\x1b[1;4;5;7m\x1b[1\"q\x1b)0\x0e\x1b[2;4r\x1b[?6h\x1b[2;20Hx\x1b[3g\x1b[5G\x1bH\x1b[20Gx",
+        );
+        assert_eq!(cursor(&screen), "\x1bP1$u3;20;1;O;A;I;1;2;@;B0BB\x1b\\");
+        assert_eq!(tabs(&screen), "\x1bP2$u5\x1b\\");
+        let before = (cursor(&screen), tabs(&screen));
+        screen.feed(b"\x1b[!p\x1b[H\x1bc");
+        for told in [&before.0, &before.1] {
+            screen.feed(told.replace("$u", "$t").as_bytes());
+        }
+        assert_eq!((cursor(&screen), tabs(&screen)), before);
+        for bad in ["\x1bP1$t1;1\x1b\\", "\x1bP1$t0;0;1;@;@;@;0;2;@;BBBB\x1b\\", "\x1bP3$t1\x1b\\"] {
+            screen.feed(bad.as_bytes());
+            assert_eq!(cursor(&screen), before.0);
+        }
+    }
+
+    #[test]
+    fn what_is_copied_is_kept_however_it_is_cut_unless_it_is_too_long() {
+        for count in [1, 2_000, 50_000, 100_000] {
+            let stream = format!("\x1b]52;c;{}\x07x", "YWJj".repeat(count));
+            let copied = (count < 80_000).then(|| "abc".repeat(count).into_bytes());
+            for length in [1, 2, 5_000, stream.len()] {
+                let mut screen = Screen::new(10, 1);
+                stream.as_bytes().chunks(length).for_each(|piece| screen.feed(piece));
+                assert!(screen.clipboard() == copied.as_deref(), "{count} by {length}");
+                assert_eq!(screen.lines(0), ["x"]);
+            }
+        }
     }
 
     #[test]

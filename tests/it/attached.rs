@@ -385,3 +385,27 @@ fn a_read_only_attach_changes_nothing() {
     scratch.ts(&["attach", "--read-only", &session]).code(1).complains("not a terminal");
     scratch.ts(&["attach", "--read-only", "--interactive", &session]).code(4).complains("cannot use --");
 }
+
+#[test]
+fn what_a_program_copies_does_not_come_to_the_terminal_of_a_person() {
+    let scratch = Scratch::new();
+    let person = person(&scratch);
+    let copied = "printf 'begun\\033]52;c;'; printf 'YWJj%.0s' $(seq 20000); read -r line; \
+                  printf 'YWJj%.0s' $(seq 5000); printf '\\aend'; read -r line";
+    let session = scratch.create(&format!("stty -echo; {copied}; printf ' again '; {copied}"));
+    scratch.ts(&["wait-pattern", &session, "YWJjYWJj"]).code(0);
+    scratch.ts(&["wait", &session, "--input"]).code(0);
+    // In the middle of it, and then while it comes.
+    attach(&scratch, &person, &session, WINDOW);
+    sees(&scratch, &person, "begun");
+    keys(&scratch, &person, b"\r");
+    sees(&scratch, &person, "end");
+    keys(&scratch, &person, b"\r");
+    sees(&scratch, &person, "again begun");
+    scratch.ts(&["wait", &session, "--input"]).code(0);
+    keys(&scratch, &person, b"\r");
+    eventually("the end", || scratch.ts(&["screen", &person]).out().matches("end").count() == 2);
+    let log = scratch.file(&person, "output.log");
+    assert!(!log.contains("YWJj") && !log.contains("]52;"), "{log:?}");
+    assert_eq!(scratch.ts(&["clipboard", &session]).code(0).out(), "abc".repeat(25_000));
+}

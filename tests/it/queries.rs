@@ -47,6 +47,12 @@ fn queries_are_answered_once_and_in_order() {
         ),
         (r"A\x1b[1;1;1;1;1;1*y\x1b[2;1;1;1;1;9*y", r"\x1bP1!~FFBF\x1b\\\x1bP2!~FFBF\x1b\\"),
         (r"\x1b[?u\x1b[>5u\x1b[?u\x1b[<u\x1b[?u", r"\x1b[?0u\x1b[?5u\x1b[?0u"),
+        (r"ab\x1b[1$w\x1b[2$w", r"\x1bP1$u1;3;1;@;@;@;0;2;@;BBBB\x1b\\\x1bP2$u9/17/25/33/41/49/57/65\x1b\\"),
+        // S8C1T, S7C1T, and DECSCL, which resets to 7 bits, or 8.
+        (
+            r"\x1b G\x1b[6n\x1b]11;?\x1b\\\x1b[18t\x1b F\x1b[6n\x1b[62\x22p\x1b[6n\x1b[64;1\x22p\x1b[6n",
+            r"\x9b1;1R\x9d11;rgb:1010/1010/1010\x9c\x9b8;20;70t\x1b[1;1R\x9b1;1R\x1b[1;1R",
+        ),
         // As a terminal without such a window or clipboard.
         (r"\x1b[14t\x1b]52;c;?\x07", ""),
     ] {

@@ -539,7 +539,7 @@ struct Drawing {
 impl Drawing {
     fn handle(&mut self, part: Part) {
         match part {
-            Part::Other(text) => {
+            Part::Other(text) | Part::Copied(text) => {
                 self.lines += memchr::memchr_iter(b'\n', text).count();
                 self.longest = self.longest.max(self.lines);
             }

@@ -118,7 +118,7 @@ impl EchoFilter {
     pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut sequences = std::mem::take(&mut self.sequences);
         sequences.feed(bytes, &mut |part, _| match part {
-            Part::Other(bytes) => self.segment(bytes, out),
+            Part::Other(bytes) | Part::Copied(bytes) => self.segment(bytes, out),
             Part::Sequence(sequence) => {
                 if let Some(mark) = sequence.bytes.strip_prefix(OPENING)
                     && self.tags.iter().any(|tag| memmem::find(mark, tag).is_some())

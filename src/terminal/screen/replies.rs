@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{
-    HIGHEST_LEVEL, Screen,
+    Cursor, HIGHEST_LEVEL, Screen, Writing,
     modes::{ANSI, Mode, is_never_set},
     shown::pen_sequence,
 };
@@ -13,7 +13,40 @@ use crate::terminal::{
     tokenizer::{BEL, Step},
 };
 
+/// What DECCIR tells of a pen, by its bits.
+const RENDITIONS: [u32; 4] = [Pen::BOLD, 1 << 8, Pen::BLINK, Pen::INVERSE];
+
 impl Screen {
+    /// DECRSPS: makes the cursor, or the tab stops, as an answer to DECRQPSR has told them.
+    pub(super) fn restore_presentation(&mut self) {
+        let string = std::str::from_utf8(&self.parser.string).unwrap_or_default().to_owned();
+        if let Some(stops) = string.strip_prefix("2$t") {
+            self.tabs.fill(false);
+            for stop in stops.split('/').filter_map(|stop| stop.parse::<usize>().ok()?.checked_sub(1)) {
+                self.tabs.iter_mut().skip(stop).take(1).for_each(|tab| *tab = true);
+            }
+        } else if let Some(fields) = string.strip_prefix("1$t") {
+            let fields: Vec<&str> = fields.split(';').collect();
+            let &[row, col, _, rendition, protected, flags, left, _, _, sets] = &fields[..] else { return };
+            let place = |text: &str| text.parse::<usize>().ok()?.checked_sub(1);
+            let (Some(row), Some(col)) = (place(row), place(col)) else { return };
+            let bits = |text: &str| text.bytes().next().unwrap_or(0);
+            let styles = RENDITIONS.into_iter().enumerate().map(|(bit, style)| (rendition, bit, style));
+            for (field, bit, style) in styles.chain([(protected, 0, Pen::PROTECTED)]) {
+                let pen = &mut self.state.pen;
+                pen.style &= !style;
+                pen.style |= if bits(field) >> bit & 1 == 1 { style } else { 0 };
+            }
+            self.state.origin = bits(flags) & 1 == 1;
+            self.move_to(col, row);
+            self.cursor.pending = bits(flags) & 8 != 0 && self.cursor.col + 1 == self.end_of_text();
+            self.state.shifted = left == "1";
+            let mut sets = sets.bytes();
+            self.state.graphics = [sets.next(), sets.next()].map(|set| set == Some(b'0'));
+        }
+        self.last = None;
+    }
+
     /// The answer to a question, which is one whole sequence ([`Query::Screen`]); empty if there
     /// is none.
     ///
@@ -67,6 +100,31 @@ impl Screen {
                 let sum = self.area(parser, 2).map_or(0, |area| self.checksum(area));
                 push(&mut answer, format_args!("\x1bP{first}!~{sum:04X}\x1b\\"));
             }
+            (0, b'$', b'w') => match first {
+                1 => {
+                    let Cursor { col, row, pending } = self.cursor;
+                    let Writing { pen, graphics, shifted, origin } = self.state;
+                    let styles = RENDITIONS.iter().enumerate();
+                    let rendition: u8 = styles.map(|(bit, style)| u8::from(pen.has(*style)) << bit).sum();
+                    let [rendition, protected, flags] = [
+                        rendition,
+                        u8::from(pen.has(Pen::PROTECTED)),
+                        u8::from(origin) | u8::from(pending) << 3,
+                    ]
+                    .map(|bits| char::from(b'@' + bits));
+                    let sets = graphics.map(|is_graphics| if is_graphics { '0' } else { 'B' });
+                    let (row, col, left) = (row + 1, col + 1, u8::from(shifted));
+                    let places = format_args!("\x1bP1$u{row};{col};1;{rendition};{protected};{flags};");
+                    push(&mut answer, places);
+                    push(&mut answer, format_args!("{left};2;@;{}{}BB\x1b\\", sets[0], sets[1]));
+                }
+                2 => {
+                    let stops = self.tabs.iter().enumerate().filter(|(_, stop)| **stop);
+                    let stops: Vec<String> = stops.map(|(col, _)| (col + 1).to_string()).collect();
+                    push(&mut answer, format_args!("\x1bP2$u{}\x1b\\", stops.join("/")));
+                }
+                _ => answer += "\x1bP0$u\x1b\\",
+            },
             (0, 0, b't') => match first {
                 19 => push(&mut answer, format_args!("\x1b[9;{};{}t", self.height(), self.cols())),
                 20 => {

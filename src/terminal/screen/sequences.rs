@@ -312,7 +312,10 @@ impl Screen {
 
     /// OSC.
     pub(super) fn command(&mut self) {
-        let string = std::str::from_utf8(&self.parser.string).unwrap_or_default();
+        let string = match self.parser.too_long {
+            true => "",
+            false => std::str::from_utf8(&self.parser.string).unwrap_or_default(),
+        };
         if let Some((Ok(number), text)) =
             string.split_once(';').or(Some((string, ""))).map(|(number, text)| (number.parse::<u16>(), text))
         {

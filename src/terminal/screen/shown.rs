@@ -145,6 +145,11 @@ impl Screen {
         self.clipboard.as_deref()
     }
 
+    /// Is the clipboard being filled by what has come?
+    pub(crate) fn is_copying(&self) -> bool {
+        self.parser.is_clipboard()
+    }
+
     /// What draws the screen on a terminal of its size, whose modes are as at first.
     /// [`Screen::placing`] is to follow, and before that the modes.
     pub(crate) fn drawing(&self) -> String {

@@ -270,7 +270,11 @@ impl Viewer<'_> {
         let cache = ScreenCache::look_at(self.session, &self.log, length)?;
         let tail = self.log.bytes(cache.offset().saturating_sub(TAIL), cache.offset()).trying(what)?;
         // A sequence that begins there is shown as a whole.
-        let begun = queries::unfinished_length(&tail).max(text::cut_off_length(&tail));
+        let copies = cache.screen.is_copying();
+        let begun = match copies {
+            true => 0,
+            false => queries::unfinished_length(&tail).max(text::cut_off_length(&tail)),
+        };
         (self.shown, self.drawn) = (cache.offset() - begun as u64, cache.offset());
         // Requested now: later output repeats any change since then.
         let modes = match &mut self.relay {
@@ -291,7 +295,7 @@ impl Viewer<'_> {
             &cache.screen.placing(),
         ];
         self.terminal.print(parts.concat().as_bytes());
-        self.sequences = Sequences::default();
+        self.sequences = if copies { Sequences::copying() } else { Sequences::default() };
         self.modes = modes;
         Ok(())
     }
@@ -326,6 +330,7 @@ impl Viewer<'_> {
         let (terminal, modes, coloured) = (&mut self.terminal, &mut self.modes, &mut self.coloured);
         self.sequences.feed(&bytes, &mut |part, _| match part {
             Part::Other(bytes) => terminal.print(bytes),
+            Part::Copied(_) => {}
             Part::Sequence(sequence) if Query::parse(sequence).is_some() => {}
             Part::Sequence(sequence) if sequence.changes_keyboard() || sequence.copies() => {}
             Part::Sequence(sequence) => {
