@@ -76,6 +76,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Why a connection was given up whose frames have wrong checksums.
 const CHANGED: &str = "its line is at fault: it changes the data";
 
+/// So much is read at once.
+const AT_ONCE: usize = 128 * 1024;
+
 /// So much waits for the connection at most, before more is taken of any call.
 const MOST_UNSENT: usize = 256 * 1024;
 
@@ -159,6 +162,7 @@ struct Bridge {
     /// It is wanted without a call, too.
     is_checking: bool,
     about: About,
+    buffer: Vec<u8>,
 }
 
 /// The socket for calls.
@@ -255,6 +259,7 @@ impl Bridge {
             over: false,
             is_checking: false,
             about: About::default(),
+            buffer: vec![0; AT_ONCE],
         })
     }
 
@@ -430,17 +435,19 @@ impl Bridge {
         if !takes_more {
             return;
         }
-        let mut buffer = [0; 64 * 1024];
-        let frames = match outbox::read(&mut &caller.stream, &mut buffer) {
+        let frames = match outbox::read(&mut &caller.stream, &mut self.buffer) {
             Ok(None) => return,
-            Ok(Some(count)) if count > 0 => caller.decoder.feed(&buffer[..count]),
+            Ok(Some(count)) if count > 0 => {
+                let frames = caller.decoder.feed(&self.buffer[..count]);
+                // Secrets are among it.
+                self.buffer[..count].fill(0);
+                frames
+            }
             _ => {
                 caller.gone = true;
                 return;
             }
         };
-        // Secrets are among it.
-        buffer.fill(0);
         let Ok(frames) = frames else {
             caller.gone = true;
             return;
@@ -549,7 +556,7 @@ impl Bridge {
         let mark = random::hex::<16>()?;
         let (bootstrap, script) = Bootstrap::new(&mark, &self.id, &self.copies);
         let mut transport = Transport::start(&self.way)?;
-        transport.unsent.extend(script);
+        transport.unsent.push(&script);
         self.tries += 1;
         let (decoder, until) = (Decoder::default(), Deadline::after(self.start_timeout()));
         Ok(Link::Starting { transport, bootstrap, gone: false, decoder, until })
@@ -605,13 +612,15 @@ impl Bridge {
             Link::Down { .. } => return,
             Link::Starting { transport, .. } | Link::Up { transport, .. } => transport,
         };
-        let mut buffer = [0; 64 * 1024];
-        let count = match outbox::read(&mut transport.output, &mut buffer) {
-            Ok(None) => return,
-            Ok(Some(count)) if count > 0 => count,
-            _ => return self.ended(),
-        };
-        self.take(&buffer[..count]);
+        match outbox::read(&mut transport.output, &mut self.buffer) {
+            Ok(None) => {}
+            Ok(Some(count)) if count > 0 => {
+                let buffer = std::mem::take(&mut self.buffer);
+                self.take(&buffer[..count]);
+                self.buffer = buffer;
+            }
+            _ => self.ended(),
+        }
     }
 
     /// The transport has hung up.

@@ -30,6 +30,9 @@ use crate::{
 };
 pub(crate) use near_end::{Came, End};
 
+/// So much is read at once.
+const AT_ONCE: usize = 128 * 1024;
+
 /// A bridge that ends this often does not work.
 const MOST_BRIDGES: u32 = 20;
 
@@ -43,6 +46,7 @@ pub(crate) struct RemoteCall {
     /// The call's own timeout, if it has one.
     timeout: Option<Duration>,
     starts: u32,
+    buffer: Vec<u8>,
 }
 
 impl AsFd for RemoteCall {
@@ -67,7 +71,7 @@ impl RemoteCall {
         environment.push((machine::MACHINE_ENV.into(), machine.as_str().into()));
         let order = OpenCall { key, terminal, words, environment, ..OpenCall::default() };
         let end = NearEnd::new(machine, order, timeout, Instant::now());
-        Ok(RemoteCall { state_dir, stream, end, timeout, starts: 1 })
+        Ok(RemoteCall { state_dir, stream, end, timeout, starts: 1, buffer: vec![0; AT_ONCE] })
     }
 
     /// Runs a program there, with our own side's part of the words behind it; its output counts as
@@ -156,11 +160,12 @@ impl RemoteCall {
 
     fn try_to_drive(&mut self, came: &mut Vec<Came>) -> Result<()> {
         self.flush();
-        let mut buffer = vec![0; 64 * 1024];
         loop {
-            let wanted = match outbox::read(&mut &self.stream, &mut buffer) {
+            let wanted = match outbox::read(&mut &self.stream, &mut self.buffer) {
                 Ok(None) => break,
-                Ok(Some(count)) if count > 0 => self.end.receive(&buffer[..count], Instant::now(), came)?,
+                Ok(Some(count)) if count > 0 => {
+                    self.end.receive(&self.buffer[..count], Instant::now(), came)?
+                }
                 _ => Wanted::Bridge,
             };
             if wanted == Wanted::Bridge {

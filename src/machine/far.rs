@@ -87,6 +87,7 @@ pub(crate) fn serve(id: &str, content: &str) -> Result<()> {
         end,
         link: None,
         processes: Vec::new(),
+        buffer: vec![0; AT_ONCE],
     };
     while !far.end.is_over(Instant::now()) {
         far.turn().trying("wait for an event")?;
@@ -118,6 +119,9 @@ fn begin(id: &str, content: &str) -> Result<(Folder, UnixListener, u64)> {
     Ok((folder, listener, instance))
 }
 
+/// So much is read at once.
+const AT_ONCE: usize = 128 * 1024;
+
 struct RemoteServer {
     listener: UnixListener,
     entrance: Entrance,
@@ -126,6 +130,7 @@ struct RemoteServer {
     link: Option<Link>,
     /// The processes of calls, by their keys.
     processes: Vec<(u128, Process)>,
+    buffer: Vec<u8>,
 }
 
 /// The descriptors of a connection.
@@ -250,14 +255,15 @@ impl RemoteServer {
 
     fn receive(&mut self) {
         let Some(link) = &mut self.link else { return };
-        let mut buffer = [0; 64 * 1024];
-        match outbox::read(&mut link.input, &mut buffer) {
+        match outbox::read(&mut link.input, &mut self.buffer) {
             Ok(None) => return,
-            Ok(Some(count)) if count > 0 => self.end.receive(&buffer[..count], Instant::now()),
+            Ok(Some(count)) if count > 0 => {
+                self.end.receive(&self.buffer[..count], Instant::now());
+                // Secrets are among it.
+                self.buffer[..count].fill(0);
+            }
             _ => return self.disconnect(),
         }
-        // Secrets are among it.
-        buffer.fill(0);
         while let Some(effect) = self.next_effect() {
             self.act(effect);
         }
@@ -470,10 +476,8 @@ impl Process {
 /// Takes what has come of a stream of a call; the pipe is dropped when nothing will.
 fn read(pipe: &mut Option<File>, onto: &mut Outgoing) {
     let Some(file) = pipe else { return };
-    let mut buffer = [0; 64 * 1024];
-    match outbox::read(file, &mut buffer) {
-        Ok(None) => {}
-        Ok(Some(count)) if count > 0 => onto.push(&buffer[..count]),
+    match outbox::at_once(files::read_more(file, onto.tail())) {
+        Ok(None | Some(1..)) => {}
         // An error counts as its end: its exit code is what matters.
         _ => {
             *pipe = None;

@@ -262,7 +262,7 @@ impl Forwarded {
         }
         for came in came {
             match came {
-                Came::Stdout(bytes) => self.unsent.extend(bytes),
+                Came::Stdout(bytes) => self.unsent.push(&bytes),
                 Came::Stderr(bytes) => print_errors(&mut self.call, &bytes),
                 Came::Ended(End::Exit(_)) => self.ended = true,
                 Came::Ended(End::Lost(failure)) => {

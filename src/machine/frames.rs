@@ -38,7 +38,7 @@ pub(crate) const LONGEST_WINDOW: usize = WINDOW as usize * (HEADER + 10);
 /// After this many bytes we acknowledge them.
 pub(crate) const ACKNOWLEDGE: u64 = WINDOW / 8;
 
-const HEADER: usize = 17;
+pub(super) const HEADER: usize = 17;
 
 /// The offset of the checksums in a header.
 const BODY_CHECKSUM: usize = 9;
@@ -217,18 +217,18 @@ impl WireFrame {
         }
     }
 
-    /// The bytes of it, as the frame of that number on its connection.
-    pub(super) fn encode(&self, call: u32, number: u64) -> Vec<u8> {
-        let mut bytes = vec![0; HEADER];
-        self.put_body(&mut bytes);
-        let (header, body) = bytes.split_at_mut(HEADER);
+    /// Appends the bytes of it, as the frame of that number on its connection.
+    fn encode(&self, call: u32, number: u64, bytes: &mut Vec<u8>) {
+        let at = bytes.len();
+        bytes.resize(at + HEADER, 0);
+        self.put_body(bytes);
+        let (header, body) = bytes[at..].split_at_mut(HEADER);
         header[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
         header[4] = self.kind();
         header[5..BODY_CHECKSUM].copy_from_slice(&call.to_le_bytes());
         header[BODY_CHECKSUM..HEADER_CHECKSUM].copy_from_slice(&crc32(&[body]).to_le_bytes());
         let checksum = header_checksum(header, number);
         header[HEADER_CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
-        bytes
     }
 
     fn put_body(&self, body: &mut Vec<u8>) {
@@ -431,16 +431,14 @@ pub(crate) struct FrameWriter {
     count: u64,
 }
 
-/// Bytes before the first frame.
-impl Extend<u8> for FrameWriter {
-    fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
-        self.unsent.extend(bytes);
-    }
-}
-
 impl FrameWriter {
+    /// Bytes before the first frame.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.unsent.push(bytes);
+    }
+
     pub(crate) fn put(&mut self, call: u32, frame: &WireFrame) {
-        self.unsent.extend(frame.encode(call, self.count));
+        frame.encode(call, self.count, self.unsent.tail());
         self.count += 1;
     }
 
@@ -473,42 +471,70 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     /// The frames that are complete with these bytes, each with its call's number.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<(u32, WireFrame)>, ProtocolError> {
-        self.bytes.extend_from_slice(bytes);
-        let (mut frames, mut at) = (Vec::new(), 0);
-        while let Some(header) = self.bytes.get(at..at + HEADER) {
-            let number =
-                |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-            if number(HEADER_CHECKSUM) != header_checksum(header, self.count) {
-                return Err(ProtocolError::Changed);
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<(u32, WireFrame)>, ProtocolError> {
+        let mut frames = Vec::new();
+        loop {
+            // Only what is missing of a frame is put together with its beginning.
+            let is_begun = !self.bytes.is_empty();
+            match parse(if is_begun { &self.bytes } else { bytes }, self.count)? {
+                Parsed::Frame { length, call, frame } => {
+                    frames.push((call, frame));
+                    self.count += 1;
+                    if is_begun {
+                        self.bytes.clear();
+                        // A long one is rare, and what it took is given back.
+                        self.bytes.shrink_to(2 * LONGEST);
+                    } else {
+                        bytes = &bytes[length..];
+                    }
+                }
+                Parsed::Missing(_) if bytes.is_empty() => return Ok(frames),
+                Parsed::Missing(count) => {
+                    let count = if is_begun { count.min(bytes.len()) } else { bytes.len() };
+                    self.bytes.extend_from_slice(&bytes[..count]);
+                    bytes = &bytes[count..];
+                }
             }
-            let (length, kind) = (number(0) as usize, header[4]);
-            if length > if kind == 20 { LONGEST_OPEN } else { LONGEST + 64 } {
-                return Err(ProtocolError::Malformed("a frame that is too long"));
-            }
-            let Some(body) = self.bytes.get(at + HEADER..at + HEADER + length) else { break };
-            if number(BODY_CHECKSUM) != crc32(&[body]) {
-                return Err(ProtocolError::Changed);
-            }
-            let frame = WireFrame::read(kind, body).ok_or(ProtocolError::Malformed("an invalid frame"))?;
-            frames.push((number(5), frame));
-            self.count += 1;
-            at += HEADER + length;
         }
-        self.bytes.drain(..at);
-        if self.bytes.is_empty() {
-            // A long one is rare, and what it took is given back.
-            self.bytes.shrink_to(LONGEST);
-        }
-        Ok(frames)
     }
+}
+
+enum Parsed {
+    Frame {
+        length: usize,
+        call: u32,
+        frame: WireFrame,
+    },
+    /// At least so many bytes are missing.
+    Missing(usize),
+}
+
+/// What begins there, if it is the frame of that number on its connection.
+fn parse(bytes: &[u8], count: u64) -> Result<Parsed, ProtocolError> {
+    let Some((header, rest)) = bytes.split_at_checked(HEADER) else {
+        return Ok(Parsed::Missing(HEADER - bytes.len()));
+    };
+    let number = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    if number(HEADER_CHECKSUM) != header_checksum(header, count) {
+        return Err(ProtocolError::Changed);
+    }
+    let (length, kind) = (number(0) as usize, header[4]);
+    if length > if kind == 20 { LONGEST_OPEN } else { LONGEST + 64 } {
+        return Err(ProtocolError::Malformed("a frame that is too long"));
+    }
+    let Some(body) = rest.get(..length) else { return Ok(Parsed::Missing(length - rest.len())) };
+    if number(BODY_CHECKSUM) != crc32(&[body]) {
+        return Err(ProtocolError::Changed);
+    }
+    let frame = WireFrame::read(kind, body).ok_or(ProtocolError::Malformed("an invalid frame"))?;
+    Ok(Parsed::Frame { length: HEADER + length, call: number(5), frame })
 }
 
 /// The sent bytes of a stream that are not acknowledged.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     // Invariant: those from `acknowledged` on.
-    bytes: std::collections::VecDeque<u8>,
+    bytes: Outbox,
     acknowledged: u64,
     sent: u64,
     ended: bool,
@@ -521,7 +547,12 @@ impl Outgoing {
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend(bytes);
+        self.bytes.push(bytes);
+    }
+
+    /// What is put at its end is to be sent.
+    pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
+        self.bytes.tail()
     }
 
     pub(crate) fn end(&mut self) {
@@ -547,12 +578,10 @@ impl Outgoing {
         if offset < self.acknowledged || offset > self.length() {
             return false;
         }
-        drop(self.bytes.drain(..(offset - self.acknowledged) as usize));
+        self.bytes.take((offset - self.acknowledged) as usize);
         self.acknowledged = offset;
         self.sent = self.sent.max(offset);
-        if self.bytes.is_empty() {
-            self.bytes.shrink_to(LONGEST);
-        }
+        self.bytes.shrink();
         true
     }
 
@@ -576,12 +605,8 @@ impl Outgoing {
 
     /// The next frame to send, if there is one.
     pub(crate) fn next(&mut self, stream: Stream) -> Option<WireFrame> {
-        let from = (self.sent - self.acknowledged) as usize;
-        if from < self.bytes.len() {
-            // As it lies there, in one or two pieces: byte by byte would be slow.
-            let (first, second) = self.bytes.as_slices();
-            let piece = first.get(from..).filter(|piece| !piece.is_empty());
-            let piece = piece.unwrap_or_else(|| &second[from - first.len()..]);
+        let piece = &self.bytes.rest()[(self.sent - self.acknowledged) as usize..];
+        if !piece.is_empty() {
             let (offset, bytes) = (self.sent, piece[..piece.len().min(LONGEST)].to_vec());
             self.sent += bytes.len() as u64;
             return Some(WireFrame::Data { stream, offset, bytes });
@@ -655,6 +680,12 @@ mod tests {
         bytes
     }
 
+    fn encoded_as(frame: &WireFrame, number: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        frame.encode(0, number, &mut bytes);
+        bytes
+    }
+
     #[test]
     fn acknowledged_frames_are_not_sent_again() {
         let mut stream = Outgoing::default();
@@ -711,7 +742,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_a_line_drops_repeats_or_delays_is_found_out() {
-        let frames: Vec<Vec<u8>> = (0..3).map(|number| WireFrame::Ping.encode(0, number)).collect();
+        let frames: Vec<Vec<u8>> = (0..3).map(|number| encoded_as(&WireFrame::Ping, number)).collect();
         for order in [&[0, 2][..], &[1], &[0, 0], &[0, 1, 1], &[1, 0], &[0, 2, 1]] {
             let bytes: Vec<u8> = order.iter().flat_map(|number| frames[*number].clone()).collect();
             assert_eq!(Decoder::default().feed(&bytes), Err(ProtocolError::Changed), "{order:?}");
@@ -721,7 +752,7 @@ mod tests {
 
     #[test]
     fn a_header_of_a_gigabyte_is_nonsense_at_once() {
-        let mut header = WireFrame::Close.encode(0, 0);
+        let mut header = encoded_as(&WireFrame::Close, 0);
         header[..4].copy_from_slice(&(1_u32 << 30).to_le_bytes());
         assert_eq!(Decoder::default().feed(&header), Err(ProtocolError::Changed));
         let checksum = header_checksum(&header, 0);

@@ -51,6 +51,9 @@ const SETTLED: Duration = Duration::from_secs(10);
 /// The process of a call may be stopped for a moment, but not for longer than this.
 const LONGEST_STOP: Duration = Duration::from_secs(10);
 
+/// So much of standard input is given to the bridge at once.
+const MOST_UNSENT: usize = 64 * 1024;
+
 /// A result for the caller.
 pub(crate) enum Came {
     Stdout(Vec<u8>),
@@ -298,6 +301,11 @@ impl NearEnd {
             && let Some(frame) = self.stdin.next(Stream::Stdin)
         {
             self.unsent.put(0, &frame);
+            while self.unsent.len() < MOST_UNSENT
+                && let Some(frame) = self.stdin.next(Stream::Stdin)
+            {
+                self.unsent.put(0, &frame);
+            }
             self.unsent.flush(onto)?;
         }
         Ok(())

@@ -238,11 +238,11 @@ fn carry(stream: UnixStream) -> io::Result<()> {
             match event {
                 Event::Stdin => match child::read_stdin(&mut buffer) {
                     Ok(0) | Err(_) => input_over = true,
-                    Ok(count) => there.extend(buffer[..count].iter().copied()),
+                    Ok(count) => there.push(&buffer[..count]),
                 },
                 Event::Socket if reads => match outbox::read(&mut &stream, &mut buffer) {
                     Ok(Some(0)) => socket_over = true,
-                    Ok(Some(count)) => back.extend(buffer[..count].iter().copied()),
+                    Ok(Some(count)) => back.push(&buffer[..count]),
                     Ok(None) => {}
                     Err(_) => return Ok(()),
                 },

@@ -91,7 +91,7 @@ impl Side {
     fn give(&mut self, bytes: &[u8]) {
         match self {
             Side::There(call) => call.give_stdin(bytes),
-            Side::Here(local) => local.unsent.extend(bytes.iter().copied()),
+            Side::Here(local) => local.unsent.push(bytes),
         }
     }
 

@@ -93,8 +93,8 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
         }
         for came in came {
             match came {
-                Came::Stdout(bytes) => stdout.unprinted.extend(bytes),
-                Came::Stderr(bytes) => stderr.unprinted.extend(bytes),
+                Came::Stdout(bytes) => stdout.unprinted.push(&bytes),
+                Came::Stderr(bytes) => stderr.unprinted.push(&bytes),
                 Came::Ended(end) => ended = Some(end),
             }
         }

@@ -86,7 +86,7 @@ impl PageFeed {
         let object = Object::new().number("answer", number as i64).text("status", status);
         let mut out = Vec::new();
         send(&mut out, object.json("body", body.as_deref().map_or("null", str::trim_end)));
-        self.outbox.extend(out);
+        self.outbox.push(&out);
         self.flush();
     }
 
@@ -95,7 +95,7 @@ impl PageFeed {
         if self.outbox.is_empty() && self.stream.lacks(entries) {
             let mut out = Vec::new();
             self.stream.send(entries, last, "", &mut out);
-            self.outbox.extend(out);
+            self.outbox.push(&out);
             self.flush();
         }
     }

@@ -55,7 +55,7 @@ impl Output {
                 Kind::InPieces
             }
             FileType::Socket => Kind::Socket,
-            FileType::CharacterDevice => Kind::InPieces,
+            FileType::CharacterDevice if rustix::termios::isatty(descriptor) => Kind::InPieces,
             _ => Kind::Whole,
         };
         Ok(Output { descriptor: descriptor.try_clone_to_owned()?, kind })

@@ -84,7 +84,7 @@ impl Transport {
             let mut block = vec![0; 64 * 1024];
             match copy.read(&mut block)? {
                 0 => self.copy = None,
-                count => self.unsent.extend(block[..count].iter().copied()),
+                count => self.unsent.push(&block[..count]),
             }
             self.unsent.flush(input)?;
         }

@@ -8,6 +8,7 @@ use fastrand::Rng;
 use super::*;
 use crate::{
     machine::{
+        frames::HEADER,
         name::MachineName,
         near_end::{BridgeState, Came, End, NearEnd, Wanted},
     },
@@ -25,7 +26,7 @@ struct Line {
 impl Line {
     fn frame_length(&self) -> usize {
         let length = [0, 1, 2, 3].map(|at| self.bytes[at]);
-        u32::from_le_bytes(length) as usize + WireFrame::Ping.encode(0, 0).len()
+        u32::from_le_bytes(length) as usize + HEADER
     }
 
     fn take(&mut self, mut count: usize) -> Vec<u8> {

@@ -47,7 +47,7 @@ impl PersonTerminal {
     }
 
     pub(crate) fn print(&mut self, bytes: &[u8]) {
-        self.out.extend(bytes.iter().copied());
+        self.out.push(bytes);
     }
 
     /// Writes as much as it accepts at once.
