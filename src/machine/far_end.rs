@@ -24,6 +24,9 @@ use crate::machine::{
 /// wait, so that their errors are true.
 pub(crate) const LINGER: Duration = Duration::from_secs(90);
 
+/// How long a program goes on without a connection: callers give it up then.
+const PROGRAM_LINGER: Duration = Duration::from_secs(60);
+
 /// A bridge sends something at least every 20 s. If it sends nothing for this long, it is gone,
 /// whatever the transport says.
 const SILENCE: Duration = Duration::from_secs(75);
@@ -159,15 +162,15 @@ impl FarEnd {
         self.link = Some(link);
     }
 
-    /// The connection is lost; its calls continue.
-    pub(crate) fn disconnect(&mut self, now: Instant) {
+    /// The connection is lost since then; its calls continue.
+    pub(crate) fn disconnect(&mut self, since: Instant) {
         if self.link.take().is_none() {
             return;
         }
-        self.until = now + LINGER;
+        self.until = since + LINGER;
         for call in self.calls.iter_mut().filter(|call| !call.forgotten) {
             call.number = None;
-            call.orphaned = Some(now + LINGER);
+            call.orphaned = Some(since + if call.is_exec { PROGRAM_LINGER } else { LINGER });
         }
     }
 
@@ -343,8 +346,9 @@ impl FarEnd {
 
     /// Looks what has taken too long, and lets go of what is over.
     pub(crate) fn look_at_the_clock(&mut self, now: Instant) -> Vec<Effect> {
-        if self.link.as_ref().is_some_and(|link| now >= link.silent_until) {
-            self.disconnect(now);
+        if let Some(link) = self.link.as_ref().filter(|link| now >= link.silent_until) {
+            // Callers, too, count from the last sign of life.
+            self.disconnect(link.silent_until - SILENCE);
         }
         let mut effects = Vec::new();
         let is_dropped = |call: &ServedCall| {

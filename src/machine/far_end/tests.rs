@@ -552,10 +552,29 @@ fn a_program_that_nobody_takes_up_is_ended_with_what_it_has_started() {
     bridge.send(&mut far, now, 1, &WireFrame::Open(OpenCall { words, ..order(5) }));
     far.begun(5, Ok(()));
     far.disconnect(now);
-    let later = now + LINGER;
-    assert_eq!(far.look_at_the_clock(later), [Effect::HangUp { key: 5 }]);
+    let at = |seconds| now + Duration::from_secs(seconds);
+    assert!(far.look_at_the_clock(at(59)).is_empty());
+    assert!(far.until() <= at(60));
+    assert_eq!(far.look_at_the_clock(at(60)), [Effect::HangUp { key: 5 }]);
     // The process that supervises it sees the end of the far side, and needs time to end the program.
-    assert!(far.is_over(later) && far.end_all(later).is_empty());
+    assert!(far.is_over(at(90)) && far.end_all(at(90)).is_empty());
+}
+
+#[test]
+fn a_program_ends_as_soon_as_a_silent_connection_counts_as_lost() {
+    let now = Instant::now();
+    let mut far = FarEnd::new(7, now);
+    let mut bridge = Bridge::connect(&mut far, now);
+    for (key, kind) in [(5, &machine::EXEC.to_vec()), (6, &b"run".to_vec())] {
+        let words = vec![kind.clone(), b"make".into()];
+        bridge.send(&mut far, now, key as u32, &WireFrame::Open(OpenCall { words, ..order(key) }));
+        far.begun(key, Ok(()));
+    }
+    let at = |seconds| now + Duration::from_secs(seconds);
+    assert!(far.look_at_the_clock(at(74)).is_empty());
+    assert_eq!(far.look_at_the_clock(at(75)), [Effect::HangUp { key: 5 }]);
+    assert!(!far.is_connected() && far.look_at_the_clock(at(89)).is_empty());
+    assert_eq!(far.look_at_the_clock(at(90)), [Effect::Kill { key: 6 }]);
 }
 
 #[test]
