@@ -41,6 +41,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
             [kind, words @ ..] if kind == "send" => copy::send(words),
             [kind, words @ ..] if kind == "receive" => copy::receive(words),
             [kind, words @ ..] if kind == "connect" => port::connect(words),
+            [kind, words @ ..] if kind == "dial" => port::dial(words),
             [kind, words @ ..] if kind == "listen" => port::listen(words),
             [kind, words @ ..] if kind == "accepted" => port::accepted(words),
             _ => Err(cli::by_hand()),

@@ -4,12 +4,17 @@ use std::{
     ffi::OsString,
     io,
     net::Shutdown,
-    os::unix::{ffi::OsStringExt, net::UnixStream},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStringExt, net::UnixStream},
+    },
+    process::{Child, Stdio},
 };
 
 use crate::{
     cli,
     machine::{
+        self,
         call::{Came, End, RemoteCall},
         frames::Stream,
         name::MachineName,
@@ -19,7 +24,9 @@ use crate::{
     },
     outcome::{Failure, Result, Trying},
     sys::{
+        child,
         deadline::Deadline,
+        fdpass,
         poll::PollSet,
         signals::{self, Signals},
         socket::Entrance,
@@ -49,8 +56,58 @@ struct Forwarded {
 
 /// What waits for connections, here or there.
 enum Door {
-    Here { listener: Listener, entrance: Entrance, target: Address },
-    There { call: Box<RemoteCall>, unread: Vec<u8>, name: Option<String>, listens: Address, target: Address },
+    Here {
+        listener: Listener,
+        entrance: Entrance,
+        target: Address,
+    },
+    There {
+        call: Box<RemoteCall>,
+        unread: Vec<u8>,
+        name: Option<String>,
+        listens: Address,
+        target: Address,
+        dialled: Vec<Dialled>,
+    },
+}
+
+/// A connection to a target here, which another process makes: a name or an address may take long to
+/// answer, and holds up no other connection meanwhile.
+struct Dialled {
+    process: Child,
+    socket: UnixStream,
+    /// The name of the connection there that it is for.
+    token: String,
+}
+
+impl Dialled {
+    fn start(target: &Address, token: String) -> io::Result<Dialled> {
+        let (socket, theirs) = UnixStream::pair()?;
+        socket.set_nonblocking(true)?;
+        let mut command = child::ourselves(machine::CALL);
+        command.args([&std::process::id().to_string(), "pipes", "exec", "dial"]).arg(target.word());
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+        let process = command.spawn().map_err(child::why_not_ourselves)?;
+        Ok(Dialled { process, socket, token })
+    }
+
+    /// `None`: it is not known yet. It has said itself why there is no connection.
+    fn connection(&self) -> Option<Option<UnixStream>> {
+        match fdpass::receive(&self.socket, &mut [0; 8]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            received => {
+                Some(received.ok().and_then(|(_, came)| came.into_iter().next()).map(UnixStream::from))
+            }
+        }
+    }
+}
+
+impl Drop for Dialled {
+    fn drop(&mut self) {
+        // If it has already ended, the result is the same.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 fn words(kind: &str, words: Vec<OsString>) -> Vec<Vec<u8>> {
@@ -68,7 +125,7 @@ pub(crate) fn forward(
         doors.push(match is_reverse {
             true => {
                 let call = Box::new(RemoteCall::exec(machine, words("listen", vec![listens.word()]))?);
-                Door::There { call, unread: Vec::new(), name: None, listens, target }
+                Door::There { call, unread: Vec::new(), name: None, listens, target, dialled: Vec::new() }
             }
             false => {
                 let listener = listens.listen().trying(format_args!("listen on {listens}"))?;
@@ -104,7 +161,8 @@ pub(crate) fn forward(
                 Door::Here { listener, entrance, .. } => {
                     entrance.watch(listener, &mut poll_set, Event::Connection(index))
                 }
-                Door::There { call, .. } => {
+                Door::There { call, dialled, .. } => {
+                    dialled.iter().for_each(|dialled| poll_set.readable(&dialled.socket, Event::Some));
                     call.watch(&mut poll_set, Event::Some);
                     call.deadline()
                 }
@@ -174,7 +232,9 @@ impl Door {
 
     /// Reads what the listener there has said.
     fn drive(&mut self, machine: &MachineName) -> Result<Vec<Forwarded>> {
-        let Door::There { call, unread, name, listens, target } = self else { return Ok(Vec::new()) };
+        let Door::There { call, unread, name, listens, target, dialled } = self else {
+            return Ok(Vec::new());
+        };
         let (mut came, mut begun) = (Vec::new(), Vec::new());
         call.drive(&mut came);
         for came in came {
@@ -191,7 +251,7 @@ impl Door {
         while let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = unread.drain(..=end).collect();
             let line = String::from_utf8_lossy(line.trim_ascii()).into_owned();
-            let Some(name) = name else {
+            if name.is_none() {
                 let (first, address) = line.split_once(' ').unwrap_or((&line, ""));
                 let listening = match (&*listens, address.rsplit_once(':')) {
                     (Address::Port(..), Some((_, port))) => match port.parse() {
@@ -203,27 +263,40 @@ impl Door {
                 *name = Some(first.to_owned());
                 announce(&listening, &target.to_string())?;
                 continue;
-            };
-            match target.connect() {
-                Ok(stream) => {
-                    begun.extend(begin(
-                        machine,
-                        stream,
-                        words("accepted", vec![name.as_str().into(), line.into()]),
-                    ));
-                }
+            }
+            match Dialled::start(target, line.clone()) {
+                Ok(started) => dialled.push(started),
                 Err(error) => {
                     cli::warn("nbs-ts", &format!("cannot connect to {target}: {error}"));
-                    call.give_stdin(format!("{line}\n").as_bytes());
-                    call.send();
+                    refuse(call, &line);
                 }
             }
+        }
+        if let Some(name) = name {
+            dialled.retain(|dialled| match dialled.connection() {
+                None => true,
+                Some(None) => {
+                    refuse(call, &dialled.token);
+                    false
+                }
+                Some(Some(stream)) => {
+                    let words = words("accepted", vec![name.as_str().into(), dialled.token.as_str().into()]);
+                    begun.extend(begin(machine, stream, words));
+                    false
+                }
+            });
         }
         if unread.len() > LONGEST_LINE {
             return Err(call.lost("it sent invalid data"));
         }
         Ok(begun)
     }
+}
+
+/// Nobody wants that connection there.
+fn refuse(call: &mut RemoteCall, token: &str) {
+    call.give_stdin(format!("{token}\n").as_bytes());
+    call.send();
 }
 
 fn with_port(address: &Address, port: u16) -> Address {

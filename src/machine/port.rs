@@ -186,6 +186,15 @@ pub(crate) fn accepted(words: &[OsString]) -> Result<()> {
     carry(UnixStream::from(connection)).trying(what)
 }
 
+/// Connects to an address, and passes the connection to the socket that our standard input is.
+pub(crate) fn dial(words: &[OsString]) -> Result<()> {
+    let address = words.first().and_then(|word| Address::parse(word)).ok_or_else(cli::by_hand)?;
+    let what = format!("connect to {address}");
+    let stream = address.connect().trying(&what)?;
+    let socket = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from).trying(&what)?;
+    fdpass::send(&socket, b"C", &[stream.as_fd()]).trying(&what)
+}
+
 #[derive(Clone, Copy)]
 enum Event {
     Stdin,

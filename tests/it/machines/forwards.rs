@@ -149,6 +149,43 @@ fn a_silent_fetcher_of_a_connection_does_not_hold_up_others() {
     forward.end();
 }
 
+/// A port whose packets are swallowed: its queue of connections is full.
+fn swallow(scratch: &Scratch) -> (Child, u16) {
+    let script = "import socket, sys; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(0)
+waiting = [socket.socket() for _ in range(8)]
+for one in waiting: one.setblocking(False); one.connect_ex(s.getsockname())
+print(s.getsockname()[1], flush=True); sys.stdin.read()";
+    let mut command = scratch.command("python3");
+    command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut python = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(python.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (python, line.trim_end().parse().unwrap())
+}
+
+#[test]
+fn a_target_here_that_does_not_answer_holds_up_no_other() {
+    let there = Elsewhere::new();
+    let (mut python, silent) = swallow(&there.scratch);
+    let forwards = [silent, serve_port()].map(|port| format!("0:127.0.0.1:{port}"));
+    let mut forward = Forward::start(&there, &["--reverse", "box", &forwards[0], &forwards[1]]);
+    let lines = [forward.line(), forward.line()];
+    let port = |is_silent: bool| -> u16 {
+        let line = lines.iter().find(|line| line.ends_with(&format!(":{silent}\n")) == is_silent).unwrap();
+        line.split_once(" -> ").unwrap().0.rsplit_once(':').unwrap().1.parse().unwrap()
+    };
+    // On a slow machine, the first may be given up meanwhile.
+    assert!((0..3).any(|_| {
+        let mut waits = TcpStream::connect(("127.0.0.1", port(true))).unwrap();
+        assert_eq!(ask(port(false), b"hello"), b"hello");
+        waits.set_nonblocking(true).unwrap();
+        waits.read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }));
+    forward.end();
+    drop(python.stdin.take());
+    python.wait().unwrap();
+}
+
 #[test]
 fn an_impossible_forward_is_an_error() {
     let there = Elsewhere::new();
