@@ -9,9 +9,9 @@
 //! E                             all has been sent
 //! ```
 //!
-//! The writer trusts nothing: a name is one component, and it reaches each directory from the one above
-//! and follows no link. So whatever comes, it writes nothing outside its target. A file appears by
-//! a rename.
+//! The writer trusts nothing: a name is one component, at the top one that was asked for, and it reaches
+//! each directory from the one above and follows no link. So whatever comes, it writes nothing outside
+//! its target, and nothing in it beside what was asked for. A file appears by a rename.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -49,6 +49,9 @@ const LONGEST_CHUNK: usize = 128 * 1024;
 /// The longest target of a link (PATH_MAX), and more than any name.
 const LONGEST_NAME: usize = 4096;
 
+/// More directories inside each other are an attack on our memory.
+const DEEPEST: usize = 1_000;
+
 fn complain(what: &str, path: &Path, why: &dyn std::fmt::Display) {
     let path = text::escaped(path.as_os_str().as_bytes());
     cli::warn("nbs-ts", &format!("cannot {what} '{path}': {why}"));
@@ -80,6 +83,12 @@ pub(crate) fn send(words: &[OsString]) -> Result<()> {
 
 pub(crate) const RECURSIVE: &str = "recursive";
 
+/// The name that is sent for a path: none for `.` and the like, which are copied without their own.
+pub(crate) fn sent_name(path: &Path) -> Option<&OsStr> {
+    let ends_in_dot = path.as_os_str().as_bytes().ends_with(b"/.") || path == Path::new(".");
+    path.file_name().filter(|_| !ends_in_dot)
+}
+
 struct Sender {
     out: BufWriter<File>,
     recursive: bool,
@@ -96,9 +105,7 @@ impl Sender {
     }
 
     fn top(&mut self, path: &Path) -> io::Result<()> {
-        // `.` and the like are copied without a name of their own.
-        let ends_in_dot = path.as_os_str().as_bytes().ends_with(b"/.") || path == Path::new(".");
-        let name = path.file_name().filter(|_| !ends_in_dot);
+        let name = sent_name(path);
         let parent = match name {
             Some(_) => path.parent().filter(|parent| !parent.as_os_str().is_empty()),
             None => Some(path),
@@ -224,14 +231,15 @@ impl Sender {
 }
 
 /// Writes what standard input describes. The first word is `into`, if the target must be a directory;
-/// the second is the target.
+/// the second is `recursive`, or not; the third is the target, and the others are the names to come.
 pub(crate) fn receive(words: &[OsString]) -> Result<()> {
-    let [how, target] = words else { return Err(cli::by_hand()) };
+    let [how, recursive, target, names @ ..] = words else { return Err(cli::by_hand()) };
     child::raise_open_files().trying("receive files")?;
     let stdin = File::from(io::stdin().as_fd().try_clone_to_owned().trying("receive files")?);
     let target = Target::open(Path::new(target), how == INTO)?;
     let input = BufReader::with_capacity(LONGEST_CHUNK, stdin);
-    let mut receiver = Receiver { input, target, levels: Vec::new(), failed: false };
+    let recursive = recursive == RECURSIVE;
+    let mut receiver = Receiver { input, target, recursive, names, levels: Vec::new(), failed: false };
     match receiver.receive() {
         Ok(()) if receiver.failed => Err(Failure::Quiet),
         // The other end says why it has gone.
@@ -277,9 +285,12 @@ struct Level {
     attributes: Option<Attributes>,
 }
 
-struct Receiver<Input> {
+struct Receiver<'a, Input> {
     input: Input,
     target: Target,
+    /// May there be other things than files?
+    recursive: bool,
+    names: &'a [OsString],
     levels: Vec<Level>,
     /// Something could not be written.
     failed: bool,
@@ -290,7 +301,7 @@ fn nonsense() -> io::Error {
 }
 
 /// Errors are those of the stream.
-impl<Input: Read> Receiver<Input> {
+impl<Input: Read> Receiver<'_, Input> {
     fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.input.read_exact(&mut bytes)?;
@@ -346,8 +357,11 @@ impl<Input: Read> Receiver<Input> {
         };
         let is_component =
             !name.is_empty() && name != "." && name != ".." && !name.as_bytes().contains(&b'/');
-        let may_be_empty = kind == b'D' && self.levels.is_empty();
-        if !(is_component || name.is_empty() && may_be_empty) || attributes.nanoseconds >= 1_000_000_000 {
+        let is_top = self.levels.is_empty();
+        let is_right = (is_component || name.is_empty() && kind == b'D' && is_top)
+            && (!is_top || self.names.contains(&name))
+            && (kind == b'F' || self.recursive && self.levels.len() < DEEPEST);
+        if !is_right || attributes.nanoseconds >= 1_000_000_000 {
             return Err(nonsense());
         }
         let (folder, name, path) = match self.levels.last() {
@@ -540,10 +554,71 @@ mod tests {
         [&header(b'L', name)[..], &(target.len() as u32).to_le_bytes(), target].concat()
     }
 
+    /// As an answer to what asked for all names with one letter.
     fn receive(target: &Path, stream: &[u8]) -> (io::Result<()>, bool) {
+        let names: Vec<OsString> = ('a'..='z').map(|letter| letter.to_string().into()).collect();
+        receive_of(target, true, &names, stream)
+    }
+
+    fn receive_of(
+        target: &Path,
+        recursive: bool,
+        names: &[OsString],
+        input: &[u8],
+    ) -> (io::Result<()>, bool) {
         let target = Target::open(target, false).unwrap();
-        let mut receiver = Receiver { input: stream, target, levels: Vec::new(), failed: false };
+        let mut receiver = Receiver { input, target, recursive, names, levels: Vec::new(), failed: false };
         (receiver.receive(), receiver.failed)
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_written() {
+        let scratch = Scratch::new();
+        let end = b"E".to_vec();
+        let folder = [header(b'D', b"a"), file(b".bashrc", b"x"), b"U".to_vec(), end.clone()].concat();
+        let unnamed = [header(b'D', b""), file(b".bashrc", b"x"), b"U".to_vec(), end.clone()].concat();
+        // Asked for with `-r`, the name asked for, what came, and whether it is right.
+        let cases = [
+            (false, "a", [file(b"a", b"x"), end.clone()].concat(), true),
+            (false, "a", [file(b".bashrc", b"x"), end.clone()].concat(), false),
+            (false, "a", [file(b"a", b"x"), file(b".bashrc", b"x"), end.clone()].concat(), false),
+            (false, "a", [link(b"a", b"/"), end.clone()].concat(), false),
+            (false, "a", folder.clone(), false),
+            (false, "", unnamed.clone(), false),
+            (true, "a", folder.clone(), true),
+            (true, "b", folder, false),
+            (true, "a", unnamed.clone(), false),
+            (true, "", unnamed, true),
+            (true, "", [file(b"", b"x"), end.clone()].concat(), false),
+        ];
+        for (number, (recursive, name, stream, is_right)) in cases.into_iter().enumerate() {
+            let target = scratch.0.join(number.to_string());
+            std::fs::create_dir(&target).unwrap();
+            let (received, _) = receive_of(&target, recursive, &[name.into()], &stream);
+            assert_eq!(received.is_ok(), is_right, "{number}");
+            assert_eq!(target.join(".bashrc").exists(), is_right && name.is_empty(), "{number}");
+        }
+        // A size that no file can have, and pieces that do not fit in.
+        let hole = |length: u64| [HOLE.to_le_bytes().to_vec(), length.to_le_bytes().to_vec()].concat();
+        for (pieces, is_right) in [
+            (hole(u64::MAX), false),
+            (hole(i64::MAX as u64 + 1), false),
+            ([hole(i64::MAX as u64), hole(1)].concat(), false),
+            ([hole(i64::MAX as u64), 1_u32.to_le_bytes().to_vec(), vec![b'x']].concat(), true),
+            ((LONGEST_CHUNK as u32 + 1).to_le_bytes().to_vec(), false),
+        ] {
+            let stream =
+                [header(b'F', b"a"), pieces.clone(), END.to_le_bytes().to_vec(), end.clone()].concat();
+            let (received, _) = receive_of(&scratch.0, false, &["a".into()], &stream);
+            assert_eq!(received.is_ok(), is_right, "{pieces:?}");
+            assert!(!scratch.0.join("a").exists());
+        }
+        // Directories inside each other, without an end.
+        std::fs::write(scratch.0.join("a"), "no directory").unwrap();
+        for (depth, is_right) in [(DEEPEST, true), (DEEPEST + 1, false)] {
+            let stream = [header(b'D', b"a").repeat(depth), b"U".repeat(depth), end.clone()].concat();
+            assert_eq!(receive_of(&scratch.0, true, &["a".into()], &stream).0.is_ok(), is_right);
+        }
     }
 
     #[test]

@@ -27,13 +27,14 @@ use std::{
     ffi::{OsStr, OsString},
     io::{self, IsTerminal, Write},
     os::unix::ffi::OsStrExt,
+    path::Path,
     time::{Duration, Instant},
 };
 
 use crate::{
     call::CommandLine,
     machine::{
-        copy::{INTO, RECURSIVE},
+        copy::{self, INTO, RECURSIVE},
         name::{self, MachineName},
         pump::{Side, pump},
     },
@@ -80,7 +81,9 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         let words = ["send".into(), how.into()].into_iter();
         let words = words.chain(sources.iter().map(|source| source.path.clone())).collect();
         let from = Side::start(sources[0].machine.as_ref(), words)?;
-        let words = vec!["receive".into(), into.into(), target.path.clone()];
+        let words = ["receive".into(), into.into(), how.into(), target.path.clone()].into_iter();
+        let names = sources.iter().map(|source| copy::sent_name(Path::new(&source.path)).unwrap_or_default());
+        let words = words.chain(names.map(OsStr::to_owned)).collect();
         let to = Side::start(target.machine.as_ref(), words)?;
         is_whole &= pump(from, to, |count| progress.pass(count))?;
     }
