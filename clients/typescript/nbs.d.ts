@@ -51,9 +51,9 @@ export class BadArguments extends NbsError {}
 export class NotRun extends NbsError {}
 /** The connection to the session's machine is lost, or there was none. */
 export class ConnectionLost extends NbsError {}
-/** `Result.check` found a command that failed, was interrupted or waits for input. */
+/** `check` found a command that failed, was interrupted or waits for input. */
 export class CommandFailed extends NbsError {
-    result: Result
+    result: Result | Executed
 }
 
 export interface CreateOptions extends CallOptions {
@@ -427,6 +427,83 @@ export class Session implements AsyncDisposable {
     follow(options?: AttachOptions): AsyncGenerator<Chunk, Exit | undefined, undefined>
 }
 
+export interface ExecOptions extends CallOptions {
+    /** All that the program reads. */
+    stdin?: string | Uint8Array
+    /** After this the program is ended with all that it has started, and `TimedOut` is thrown. */
+    timeout?: Time
+}
+
+export interface CpOptions extends CallOptions {
+    /** Copies directories with their contents. */
+    recursive?: boolean
+}
+
+export interface ForwardOptions extends CallOptions {
+    /** Listens on the machine, and connects from here. */
+    reverse?: boolean
+    /** How long to wait until all of them listen (60 seconds). */
+    timeout?: Time
+}
+
+/** How a program on a machine ended, that had no session. */
+export class Executed {
+    private constructor()
+    readonly machine: string
+    /** Its standard output. */
+    readonly output: Buffer
+    /** Its standard error. */
+    readonly errors: Buffer
+    /** 128 + N if signal N ended it. */
+    readonly exitCode: number
+    /** Its standard output as text. */
+    readonly text: string
+    readonly ok: boolean
+    /** Itself, if the program exited 0. Else throws `CommandFailed`. */
+    check(): this
+}
+
+/**
+ * Another machine, by the name that `nbs-ts machine add` gave it, or its host name for ssh. The
+ * connection is made by the first call, and stays for the next ones. `Session.create` with
+ * `machine` starts sessions there.
+ */
+export class Machine {
+    constructor(name: string)
+    readonly name: string
+    /**
+     * Runs a program without a session and without a terminal. A text is for `sh` there, in the home
+     * directory; a list of words is quoted. Returns how it ended, also if it failed.
+     */
+    exec(command: Texts, options?: ExecOptions): Promise<Executed>
+    /** Copies files from here to the machine. A relative `dest` is below the home directory there. */
+    put(sources: Texts, dest?: string, options?: CpOptions): Promise<void>
+    /** Copies files from the machine to here. Relative `sources` are below the home directory there. */
+    get(sources: Texts, dest?: string, options?: CpOptions): Promise<void>
+    /**
+     * Makes a port of the machine reachable here: `8080`, or `[BIND:]PORT:HOST:PORT`; port 0 is any
+     * that is free. When it returns, a connection is accepted.
+     */
+    forward(...forwards: (number | string | ForwardOptions)[]): Promise<Forward>
+}
+
+/** Ports that are reachable until `close`, the end of `await using`, or the end of the program. */
+export class Forward {
+    private constructor()
+    /** Where each listens: `127.0.0.1:8080`; with `reverse` `devbox:8080`; or a path. */
+    readonly listening: string[]
+    /** The port of the first of them. */
+    readonly port: number
+    /** Ends it, with its connections. */
+    close(): Promise<void>
+    [Symbol.asyncDispose](): Promise<void>
+}
+
+/**
+ * Copies files to, from or between machines. A file of a machine is `MACHINE:PATH`. Write `./a:b` for
+ * a file here whose name has a colon.
+ */
+export function cp(sources: Texts, dest: string, options?: CpOptions): Promise<void>
 /** The path of the nbs file: `$NBS_FILE`, else the one of this package, else the one on the PATH. */
 export function file(): string
 /** The sessions, oldest first. */

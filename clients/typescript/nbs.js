@@ -130,7 +130,8 @@ function errorIn(text, code, verb) {
 }
 
 // A call to its end: what it printed, and its error. An aborted signal ends the call, not the session.
-async function call(words, { stdin, signal, finish = false } = {}) {
+// So does the limit, for calls that have no timeout of their own.
+async function call(words, { stdin, signal, limit, finish = false } = {}) {
     if (!finish) signal?.throwIfAborted()
     const child = start(words, stdin)
     const output = []
@@ -139,6 +140,8 @@ async function call(words, { stdin, signal, finish = false } = {}) {
     child.stderr.on('data', data => errors.push(data))
     const abort = () => end(child)
     if (!finish) signal?.addEventListener('abort', abort, { once: true })
+    let late = false
+    const timer = limit === undefined ? undefined : setTimeout(() => ((late = true), end(child)), limit)
     try {
         const code = await new Promise((resolve, reject) => {
             child.once('error', error => reject(new NbsError(`cannot start nbs: ${error.message}`)))
@@ -146,8 +149,14 @@ async function call(words, { stdin, signal, finish = false } = {}) {
         })
         if (!finish) signal?.throwIfAborted()
         const bytes = Buffer.concat(output)
-        return { bytes, error: errorIn(Buffer.concat(errors).toString(), code, words[0]) }
+        if (late) {
+            const text = `'nbs-ts ${words[0]}' timed out after ${limit / 1000} s`
+            throw new TimedOut(text, { kind: 'timeout', exit: 3, answer: { output: bytes.toString() } })
+        }
+        const said = Buffer.concat(errors)
+        return { bytes, code, said, error: errorIn(said.toString(), code, words[0]) }
     } finally {
+        clearTimeout(timer)
         signal?.removeEventListener('abort', abort)
     }
 }
@@ -178,6 +187,41 @@ async function text(words, options) {
     const { bytes, error } = await call(words, options)
     if (error) throw errorOf(error)
     return bytes
+}
+
+// A timeout that the call itself does not have, in milliseconds.
+function milliseconds(time) {
+    if (time === undefined || typeof time === 'number') return time === undefined ? undefined : time * 1000
+    const found = /^([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?$/.exec(time)
+    if (!found) throw new BadArguments(`invalid TIME '${time}'`, { kind: 'bad_arguments', exit: 4 })
+    return Number(found[1]) * { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }[found[2] ?? 's']
+}
+
+export class Executed {
+    constructor(machine, output, errors, exitCode) {
+        this.machine = machine
+        this.output = output
+        this.errors = errors
+        this.exitCode = exitCode
+    }
+
+    get text() {
+        return this.output.toString()
+    }
+
+    get ok() {
+        return this.exitCode === 0
+    }
+
+    check() {
+        if (this.ok) return this
+        const what = `the program on '${this.machine}' exited with ${this.exitCode}`
+        const tail = this.errors.toString().trimEnd().slice(-2000)
+        const message = tail ? `${what}; its standard error ends with:\n${tail}` : what
+        const error = new CommandFailed(message, { kind: 'done', exit: this.exitCode, answer: { output: this.text } })
+        error.result = this
+        throw error
+    }
 }
 
 export class Result {
@@ -452,6 +496,95 @@ export class Session {
         }
         return undefined
     }
+}
+
+export class Machine {
+    constructor(name) {
+        this.name = name
+    }
+
+    async exec(command, options = {}) {
+        const { stdin, signal, timeout } = options
+        const words = ['exec', '--', this.name, commandText(command)]
+        const { bytes, code, said, error } = await call(words, { stdin, signal, limit: milliseconds(timeout) })
+        // What nbs itself has to say comes last. Any other exit code is the program's.
+        const last = said.toString().trimEnd().split('\n').at(-1)
+        if ((code === 4 || code === 255) && last.startsWith('nbs-ts: ')) throw errorOf(error)
+        return new Executed(this.name, bytes, said, code)
+    }
+
+    async put(sources, dest = '.', options = {}) {
+        await cp([sources].flat().map(here), `${this.name}:${dest}`, options)
+    }
+
+    async get(sources, dest = '.', options = {}) {
+        await cp([sources].flat().map(path => `${this.name}:${path}`), here(dest), options)
+    }
+
+    async forward(...forwards) {
+        const { signal, timeout = 60, ...given } = typeof forwards.at(-1) === 'object' ? forwards.pop() : {}
+        if (!forwards.length) throw new BadArguments('no port to forward', { kind: 'bad_arguments', exit: 4 })
+        const words = ['forward', ...wordsOf(given), '--', this.name, ...forwards.map(String)]
+        // The call is a session, for then it ends with this program, however that ends.
+        const command = 'exec ' + commandText([file(), 'ts', ...words])
+        const session = await Session.create(command, { noHelper: true, title: words.join(' '), signal })
+        try {
+            return new Forward(session, await listening(session, forwards.length, { signal, timeout }))
+        } catch (error) {
+            await session[Symbol.asyncDispose]()
+            throw error
+        }
+    }
+}
+
+export class Forward {
+    #session
+
+    constructor(session, addresses) {
+        this.#session = session
+        this.listening = addresses
+    }
+
+    get port() {
+        return Number(this.listening[0].split(':').at(-1))
+    }
+
+    async close() {
+        await this.#session[Symbol.asyncDispose]()
+    }
+
+    async [Symbol.asyncDispose]() {
+        await this.close()
+    }
+}
+
+// Where so many forwards listen, when all of them do.
+async function listening(session, count, options) {
+    for (let offset = 0; ; ) {
+        try {
+            await session.wait({ ...options, regex: '^forward: (.*) -> ', offset })
+        } catch (error) {
+            if (error instanceof TimedOut || !(error instanceof NbsError)) throw error
+            const { exitCode } = await session.exitCode()
+            const { text } = await session.read({ strip: true })
+            const last = text.trimEnd().split('\n').at(-1)
+            throw errorOf({ error: last.replace(/^[^:]*: /, ''), kind: 'failed', exit: exitCode ?? 1 }, { output: text })
+        }
+        const printed = await session.readBytes()
+        offset = printed.lastIndexOf('\n') + 1
+        const lines = printed.subarray(0, offset).toString()
+        const found = [...lines.matchAll(/^forward: (.*) -> /gm)].map(match => match[1])
+        if (found.length >= count) return found
+    }
+}
+
+// Else a colon in the name of a file here would make a machine of it.
+function here(path) {
+    return path.startsWith('/') ? path : `./${path}`
+}
+
+export async function cp(sources, dest, options = {}) {
+    await text(['cp', ...wordsOf(options), '--', ...[sources].flat(), dest], options)
 }
 
 function ignoreGone(error) {

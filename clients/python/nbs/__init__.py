@@ -9,8 +9,9 @@
 `nbs help python` shows more.
 """
 
-from ._answers import Answer, Chunk, Cursor, Exit, Met, Output, Result, Screen, SessionInfo
+from ._answers import Answer, Chunk, Cursor, Executed, Exit, Met, Output, Result, Screen, SessionInfo
 from ._errors import BadArguments, CommandFailed, ConnectionLost, Error, NotFound, NotRun, TimedOut
+from ._machine import AsyncForward, AsyncMachine, Forward, Machine
 from ._process import file
 from ._session import (
     AsyncFollow,
@@ -19,6 +20,7 @@ from ._session import (
     Follow,
     Session,
     Watch,
+    cp,
     events,
     find,
     gc,
@@ -33,6 +35,8 @@ from ._session import (
 __all__ = [
     "Answer",
     "AsyncFollow",
+    "AsyncForward",
+    "AsyncMachine",
     "AsyncSession",
     "AsyncWatch",
     "BadArguments",
@@ -41,8 +45,11 @@ __all__ = [
     "ConnectionLost",
     "Cursor",
     "Error",
+    "Executed",
     "Exit",
     "Follow",
+    "Forward",
+    "Machine",
     "Met",
     "NotFound",
     "NotRun",
@@ -53,6 +60,7 @@ __all__ = [
     "SessionInfo",
     "TimedOut",
     "Watch",
+    "cp",
     "events",
     "file",
     "find",

@@ -59,6 +59,39 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Executed:
+    """How a program on a machine ended, that had no session."""
+
+    machine: str
+    output: bytes
+    """Its standard output."""
+    errors: bytes
+    """Its standard error."""
+    exit_code: int
+    """128 + N if signal N ended it."""
+
+    @property
+    def text(self) -> str:
+        """Its standard output as text."""
+        return self.output.decode("utf-8", "replace")
+
+    @property
+    def ok(self) -> bool:
+        return self.exit_code == 0
+
+    def check(self) -> Executed:
+        """Itself, if the program exited 0. Else raises `CommandFailed`."""
+        if self.ok:
+            return self
+        tail = self.errors.decode("utf-8", "replace").rstrip()[-2000:]
+        what = f"the program on '{self.machine}' exited with {self.exit_code}"
+        text = f"{what}; its standard error ends with:\n{tail}" if tail else what
+        error = CommandFailed(text, kind="done", exit=self.exit_code, answer={"output": self.text})
+        error.result = self
+        raise error
+
+
+@dataclass(frozen=True)
 class Answer:
     """What a program answered to `ask`."""
 

@@ -86,9 +86,9 @@ class ConnectionLost(Error, ConnectionError):
 
 
 class CommandFailed(Error):
-    """`Result.check` found a command that failed, was interrupted or waits for input.
+    """`check` found a command that failed, was interrupted or waits for input.
 
-    `result` is its `Result`.
+    `result` is its `Result`, or the `Executed` of a program without a session.
     """
 
     result: Any = None

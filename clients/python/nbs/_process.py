@@ -16,6 +16,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from typing import IO, Any, Coroutine, List, Mapping, Optional, Sequence, Tuple
 
 from ._errors import Error
@@ -140,25 +141,31 @@ class Process:
         code = self._child.wait()
         return code, bytes(self._output[0]), bytes(self._output[1])
 
-    def next(self) -> bool:
-        """Waits until it prints something or ends. Returns whether it has ended."""
+    def next(self, until: Optional[float] = None) -> bool:
+        """Waits until it prints something, ends, or the time has come. Returns whether it has ended."""
         poll = select.poll()
         poll.register(self.fileno(), select.POLLIN)
-        poll.poll()
+        poll.poll(None if until is None else max(until - time.monotonic(), 0) * 1000)
         return self.step()
 
-    async def next_async(self) -> bool:
-        await readable(self.fileno(), None)
+    async def next_async(self, until: Optional[float] = None) -> bool:
+        await readable(self.fileno(), None if until is None else max(until - time.monotonic(), 0))
         return self.step()
 
-    def wait(self) -> None:
-        """Waits until it has ended."""
-        while not self.next():
-            pass
+    def wait(self, limit: Optional[float] = None) -> bool:
+        """Waits until it has ended, or the seconds have passed. Returns whether it has ended."""
+        until = None if limit is None else time.monotonic() + limit
+        while not self.next(until):
+            if until is not None and time.monotonic() >= until:
+                return False
+        return True
 
-    async def wait_async(self) -> None:
-        while not await self.next_async():
-            pass
+    async def wait_async(self, limit: Optional[float] = None) -> bool:
+        until = None if limit is None else time.monotonic() + limit
+        while not await self.next_async(until):
+            if until is not None and time.monotonic() >= until:
+                return False
+        return True
 
     def wait_shielded(self) -> None:
         """Waits until it has ended, whatever interrupts that. For calls that end soon."""
@@ -290,7 +297,7 @@ def _resolve(ready: "asyncio.Future[None]") -> None:
         ready.set_result(None)
 
 
-async def _shield(work: Coroutine[Any, Any, None]) -> None:
+async def _shield(work: Coroutine[Any, Any, object]) -> None:
     """Does the work to its end. A task that is cancelled meanwhile learns of it afterwards."""
     trio = _trio()
     if trio is not None:

@@ -30,7 +30,8 @@ def call_now(call: Call[T], env: Optional[Mapping[str, str]] = None) -> T:
     """The result of a call. An exception meanwhile, such as `KeyboardInterrupt`, ends the call."""
     process = Process(["ts", *call.words], call.stdin, env)
     try:
-        process.wait()
+        if not process.wait(call.limit):
+            raise call.timed_out(process.taken())
         finished = process.finished()
     except BaseException:
         process.end()
@@ -43,7 +44,8 @@ async def call_later(call: Call[T]) -> T:
     """The same in an event loop: cancelling the task ends the call."""
     process = Process(["ts", *call.words], call.stdin)
     try:
-        await process.wait_async()
+        if not await process.wait_async(call.limit):
+            raise call.timed_out(process.taken())
         finished = process.finished()
     except BaseException:
         await process.end_async()
@@ -489,6 +491,7 @@ def watch_async(
     return AsyncWatch(_verbs.watch(waiting=waiting, name=name, machine=machine))
 
 
+cp = now(_verbs.cp)
 sessions = now(_verbs.list_)
 find = now(_verbs.find)
 wait = now(_verbs.wait)

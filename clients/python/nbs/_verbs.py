@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 import shlex
 from dataclasses import dataclass, field
 from typing import (
@@ -30,6 +31,7 @@ from typing import (
 
 from ._answers import (
     Answer,
+    Executed,
     Exit,
     Met,
     Output,
@@ -44,7 +46,7 @@ from ._answers import (
     result_of,
     screen_of,
 )
-from ._errors import BadArguments, Error, error_of
+from ._errors import BadArguments, Error, TimedOut, error_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -58,6 +60,8 @@ Amount = Union[int, str]
 Texts = Union[str, Sequence[str]]
 Pair = Union[str, Tuple[int, int]]
 """Columns and rows, or a text like `80x24`."""
+Path = Union[str, "os.PathLike[str]"]
+Paths = Union[Path, Sequence[Path]]
 
 
 @dataclass
@@ -67,9 +71,17 @@ class Call(Generic[T]):
     words: List[str]
     read: Callable[[Printed], T]
     stdin: Optional[bytes] = None
+    limit: Optional[float] = None
+    """The seconds after which the caller ends it, if it has no timeout of its own."""
+
+    def timed_out(self, output: bytes) -> TimedOut:
+        """The error of a call that has been ended after its limit."""
+        text = f"'nbs-ts {self.words[0]}' timed out after {_word('timeout', self.limit)} s"
+        answer = {"output": output.decode("utf-8", "replace")}
+        return TimedOut(text, kind="timeout", exit=3, answer=answer)
 
     def result(self, code: int, output: bytes, errors: bytes) -> T:
-        printed = Printed(output)
+        printed = Printed(output, errors, code)
         # Lines that are no object are remarks, such as that no helper is running.
         for line in errors.decode("utf-8", "replace").splitlines():
             try:
@@ -89,6 +101,8 @@ class Printed:
     """What a call printed."""
 
     output: bytes
+    errors: bytes = b""
+    code: int = 0
     error: Dict[str, Any] = field(default_factory=dict)
 
     def text(self) -> str:
@@ -143,6 +157,22 @@ def _word(name: str, value: Any) -> str:
     if "\0" in word:
         raise BadArguments(f"{name}: it contains a NUL", kind="bad_arguments", exit=4)
     return word
+
+
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?")
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds(time: Optional[Time]) -> Optional[float]:
+    """For a timeout that the call itself does not have."""
+    if time is None or isinstance(time, (int, float)):
+        return time
+    if isinstance(time, datetime.timedelta):
+        return time.total_seconds()
+    found = _TIME.fullmatch(time)
+    if found is None:
+        raise BadArguments(f"invalid TIME '{time}'", kind="bad_arguments", exit=4)
+    return float(found[1]) * _UNITS[found[2] or "s"]
 
 
 def _size(size: Optional[Pair]) -> Optional[str]:
@@ -702,6 +732,79 @@ def render(
     """What a terminal shows of recorded output, as text or as a picture."""
     options = words_of(size=_size(size), ansi=ansi, svg=svg, scrollback=scrollback)
     return Call(["render", *options], Printed.text, _bytes(output))
+
+
+# Those about other machines.
+
+
+def _executed(machine: str, printed: Printed) -> Executed:
+    # What nbs itself has to say comes last. Any other exit code is the program's.
+    last = printed.errors.decode("utf-8", "replace").rstrip().rpartition("\n")[2]
+    if printed.code < 0 or (printed.code in (4, 255) and last.startswith("nbs-ts: ")):
+        raise error_of(printed.error, {})
+    return Executed(machine, printed.output, printed.errors, printed.code)
+
+
+# Linux has no longer words on a command line than 128 KiB.
+_LONG = 100_000
+
+
+def execute(
+    machine: str,
+    command: Texts,
+    *,
+    stdin: Union[str, bytes, None] = None,
+    timeout: Optional[Time] = None,
+) -> Call[Executed]:
+    """Runs a program on the machine, without a session and without a terminal. A text is for `sh`
+    there, in the home directory; a list of words is quoted. `stdin` is all that it reads.
+
+    Returns how it ended, also if it failed: `check` raises an exception then. After `timeout` it
+    is ended with all that it has started, and `TimedOut` is raised.
+    """
+    text, given = command_text(command), None if stdin is None else _bytes(stdin)
+    if len(_bytes(text)) >= _LONG:
+        # It is read there, and what the program reads comes after it.
+        script = _bytes(text)
+        text = f'eval "$(dd bs={len(script)} count=1 iflag=fullblock 2>/dev/null)"'
+        given = script + (given or b"")
+    words = ["exec", "--", machine, text]
+    return Call(words, lambda printed: _executed(machine, printed), given, seconds(timeout))
+
+
+def _paths(paths: Paths) -> List[str]:
+    several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    return [_word("path", os.fspath(path)) for path in several]
+
+
+def _here(path: str) -> str:
+    # Else a colon would make a machine of it.
+    return path if path.startswith("/") else f"./{path}"
+
+
+def cp(sources: Paths, dest: Path, *, recursive: bool = False) -> Call[None]:
+    """Copies files to, from or between machines. A file of a machine is `MACHINE:PATH`. Write `./a:b`
+    for a file here whose name has a colon."""
+    return Call(["cp", *words_of(recursive=recursive), "--", *_paths(sources), *_paths(dest)], _nothing)
+
+
+def put(machine: str, sources: Paths, dest: Path = ".", *, recursive: bool = False) -> Call[None]:
+    """Copies files from here to the machine. A relative `dest` is below the home directory there."""
+    there = [f"{machine}:{path}" for path in _paths(dest)]
+    return cp([_here(path) for path in _paths(sources)], there[0], recursive=recursive)
+
+
+def get(machine: str, sources: Paths, dest: Path = ".", *, recursive: bool = False) -> Call[None]:
+    """Copies files from the machine to here. Relative `sources` are below the home directory there."""
+    there = [f"{machine}:{path}" for path in _paths(sources)]
+    return cp(there, _here(_paths(dest)[0]), recursive=recursive)
+
+
+def forward(machine: str, *forwards: Union[int, str], reverse: bool = False) -> List[str]:
+    """Makes ports of the machine reachable here, or the reverse."""
+    if not forwards:
+        raise BadArguments("no port to forward", kind="bad_arguments", exit=4)
+    return ["forward", *words_of(reverse=reverse), "--", machine, *map(str, forwards)]
 
 
 # Those that go on: their lines are read one by one.

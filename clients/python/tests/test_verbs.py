@@ -10,10 +10,7 @@ from nbs import _verbs
 
 # What is left out on purpose. A new command that is neither here nor in the library fails a test.
 LEFT_OUT = {
-    "cp": "for a person, and programs such as git and rsync",
     "doctor": "for a person",
-    "exec": "for a person, and programs such as git and rsync",
-    "forward": "for a person, and programs such as git and rsync",
     "help": "for a person",
     "hooks": "for a person: it changes the settings of an agent",
     "machine": "for a person: machines are set up once",
@@ -37,7 +34,7 @@ LEFT_OUT_OPTIONS = {
     "send --secret-fd": "secret is typed",
 }
 # Commands of another name here; several functions share one where its answers differ.
-FUNCTIONS = {"history": [_verbs.history, _verbs.history_of_all], "list": [_verbs.list_], "events": [_verbs.events, _verbs.watch], "create": [], "ensure": []}
+FUNCTIONS = {"history": [_verbs.history, _verbs.history_of_all], "list": [_verbs.list_], "events": [_verbs.events, _verbs.watch], "exec": [_verbs.execute], "create": [], "ensure": []}
 # Options that have another name, or are given by how a function is called.
 ALWAYS = {"--all", "--json", "--stdin", "--secret-stdin", "--resume"}
 NAMES = {"on": "machine", "no-enter": "enter"}
@@ -89,6 +86,8 @@ def test_both_kinds_of_session_have_the_same_methods():
         return {name for name in dir(kind) if not name.startswith("_")}
 
     assert public(nbs.Session) == public(nbs.AsyncSession)
+    assert public(nbs.Machine) == public(nbs.AsyncMachine)
+    assert public(nbs.Forward) == public(nbs.AsyncForward)
     functions = {name for name in nbs.__all__ if name[0].islower()} - {"file"}
     assert functions == {name for name in nbs.aio.__all__ if name[0].islower()}
 
@@ -98,6 +97,7 @@ def test_methods_show_their_options_and_what_they_return():
     assert "timeout" in signature.parameters
     assert signature.return_annotation == "Result"
     assert "Runs a command" in nbs.Session.run.__doc__
+    assert "without a session" in nbs.Machine.exec.__doc__
 
 
 def test_the_version_is_that_of_the_file():

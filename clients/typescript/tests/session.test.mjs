@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { once } from 'node:events'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
@@ -176,8 +178,54 @@ test('many calls at once leave no process and no descriptor', async () => {
     assert.equal(readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').trim(), '')
 })
 
+test('programs, files and ports of another machine are used', async () => {
+    const there = join(home, 'there')
+    mkdirSync(there, { mode: 0o700 })
+    const words = ['env', '-i', `HOME=${there}`, 'PATH=/usr/bin:/bin', 'sh']
+    execFileSync(nbs.file(), ['ts', 'machine', 'add', 'box', ...words])
+    const box = new nbs.Machine('box')
+    const done = await box.exec("pwd; cat; printf 'a\\377' >&2; exit 4", { stdin: 'given\n' })
+    assert.deepEqual([done.text, done.exitCode, done.ok], [`${there}\ngiven\n`, 4, false])
+    assert.deepEqual(done.errors, Buffer.from([97, 255]))
+    assert.equal((await box.exec(['printf', '%s|', 'a b', '$HOME'])).check().text, 'a b|$HOME|')
+    const failed = await box.exec('echo broken >&2; exit 255')
+    assert.throws(() => failed.check(), error => error instanceof nbs.CommandFailed && error.result === failed)
+    await assert.rejects(box.exec('sleep 1000', { timeout: '200ms' }), error => error instanceof nbs.TimedOut && error.waited === 0.2)
+    await assert.rejects(box.exec('sleep 1000', { signal: AbortSignal.timeout(200) }), { name: 'TimeoutError' })
+
+    writeFileSync(join(home, 'a:b'), 'text')
+    process.chdir(home)
+    await box.put('a:b')
+    assert.equal(readFileSync(join(there, 'a:b'), 'utf8'), 'text')
+    await box.get(['a:b'], 'copied')
+    assert.equal(readFileSync(join(home, 'copied'), 'utf8'), 'text')
+    await nbs.cp('box:a:b', 'box:again')
+    await assert.rejects(box.get('missing'), /missing/)
+
+    const server = createServer(socket => socket.pipe(socket)).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address()
+    for (const reverse of [false, true]) {
+        const forward = await box.forward(`0:127.0.0.1:${port}`, `0:localhost:${port}`, { reverse })
+        assert.deepEqual([forward.listening.length, forward.listening[0]], [2, `${reverse ? 'box' : '127.0.0.1'}:${forward.port}`])
+        const client = connect(forward.port, '127.0.0.1')
+        client.write('hello')
+        assert.equal(String((await once(client, 'data'))[0]), 'hello')
+        client.destroy()
+        await forward.close()
+    }
+    await assert.rejects(box.forward(port), new RegExp(String(port)))
+    await assert.rejects(box.forward(), nbs.BadArguments)
+    server.close()
+    execFileSync(nbs.file(), ['ts', 'machine', 'add', 'nowhere', 'false'])
+    const nowhere = new nbs.Machine('nowhere')
+    await assert.rejects(nowhere.exec('true'), nbs.ConnectionLost)
+    await assert.rejects(nowhere.forward(0), nbs.ConnectionLost)
+    process.chdir(here)
+})
+
 // Every command of nbs-ts has its method or function, and every option its property.
-const LEFT_OUT = new Set(['cp', 'doctor', 'exec', 'forward', 'help', 'hooks', 'machine', 'notify', 'top'])
+const LEFT_OUT = new Set(['doctor', 'help', 'hooks', 'machine', 'notify', 'top'])
 const LEFT_OUT_OPTIONS = new Set([
     'attach --interactive', 'attach --read-only', 'attach --legacy-exit', 'history --export', 'history --follow', 'list --long', 'list --follow', 'report --hook',
     'report --quiet', 'render --png', 'restart --boot', 'screen --png', 'screen --svg', 'send --secret-fd', 'screen --ansi', 'events --follow',
@@ -202,7 +250,8 @@ test('every command and option is here', () => {
         const method = camel(name)
         const functions = { attach: 'follow', list: 'sessions' }
         const known = functions[method] ?? method
-        if (!(known in Session.prototype) && !(known in Session) && !(known in nbs)) missing.push(name)
+        const places = [Session.prototype, nbs.Machine.prototype, Session, nbs]
+        if (!places.some(place => known in place)) missing.push(name)
         const camelName = camel(name)
         const here = properties(`${INTERFACES[name] ?? camelName[0].toUpperCase() + camelName.slice(1)}Options`)
         for (const option of options) {
