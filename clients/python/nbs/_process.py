@@ -198,6 +198,9 @@ class Process:
 
     async def end_async(self) -> None:
         """The same in an event loop, whatever cancels the task meanwhile."""
+        if os.getpid() != self._owner:
+            self._release()
+            return
         try:
             self.terminate()
             if self._pidfd >= 0:

@@ -1,5 +1,8 @@
 import asyncio
 import os
+import signal
+import subprocess
+import sys
 import threading
 
 import nbs
@@ -85,20 +88,24 @@ async def test_a_task_that_is_cancelled_anywhere_leaves_no_session():
         assert await nbs.aio.sessions() == []
 
 
-@asynchronous
-async def test_many_tasks_use_one_event_loop():
-    rounds = int(os.environ.get("NBS_ROUNDS", 3))
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_fifty_tasks_use_a_thousand_sessions_in_one_event_loop(kind):
+    loop = pytest.importorskip(kind).new_event_loop()
     descriptors = len(os.listdir("/proc/self/fd"))
 
     async def work(number):
-        for turn in range(rounds):
+        for turn in range(20):
             async with nbs.AsyncSession() as shell:
                 result = await shell.run(f"echo {number} {turn}")
                 assert result.output == f"{number} {turn}\n"
 
-    await asyncio.gather(*(work(number) for number in range(50)))
+    async def all_of_them():
+        await asyncio.gather(*(work(number) for number in range(50)))
+
+    loop.run_until_complete(all_of_them())
     assert threading.active_count() == 1
     assert len(os.listdir("/proc/self/fd")) == descriptors
+    loop.close()
 
 
 @asynchronous
@@ -153,3 +160,86 @@ def test_an_event_loop_in_a_thread_works():
     thread.start()
     thread.join()
     assert failures == []
+
+
+# Signals, forks, and the end of the loop and of the interpreter.
+
+
+def python(text):
+    script = f"import asyncio, gc, nbs, nbs.aio, os, sys\n{text}"
+    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_an_interrupt_ends_the_event_loop_with_its_sessions():
+    child = python(
+        "async def work():\n"
+        "    async with nbs.AsyncSession() as s:\n"
+        "        print(s.handle, flush=True)\n"
+        "        await s.run('echo begun; sleep 1000')\n"
+        "async def main():\n"
+        "    await asyncio.gather(work(), work(), work())\n"
+        "asyncio.run(main())\n"
+    )
+    for _ in range(3):
+        nbs.Session.open(child.stdout.readline().strip()).wait(pattern="begun", offset=0)
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert nbs.sessions() == []
+
+
+def test_an_event_loop_that_ends_before_its_tasks_leaves_nothing():
+    child = python(
+        "async def work(s):\n"
+        "    await s.run('echo begun; sleep 1000')\n"
+        "async def follow(s):\n"
+        "    async for _ in s.follow(): pass\n"
+        "async def main():\n"
+        "    s = await nbs.AsyncSession(owner=os.getpid()).start()\n"
+        "    tasks = [asyncio.ensure_future(one) for one in (work(s), follow(s), s.wait(pattern='never'))]\n"
+        "    await s.wait(pattern='begun', offset=0)\n"
+        "    print(s.handle, flush=True)\n"
+        "asyncio.run(main())\n"
+        "print(open(f'/proc/self/task/{os.getpid()}/children').read(), len(os.listdir('/proc/self/fd')))\n"
+    )
+    output, errors = child.communicate(timeout=60)
+    handle, left = output.split("\n")[:2]
+    assert (left.split(), errors) == (["4"], "")
+    nbs.Session.open(handle).wait(exit=True)
+
+
+def test_a_loop_that_is_closed_with_calls_at_work_does_not_hang(eventually):
+    child = python(
+        "loop = asyncio.new_event_loop()\n"
+        "async def work():\n"
+        "    async with nbs.AsyncSession() as s:\n"
+        "        await s.run('sleep 1000')\n"
+        "task = loop.create_task(work())\n"
+        "loop.call_later(1, loop.stop)\n"
+        "loop.run_forever()\n"
+        "loop.close()\n"
+        "del task\n"
+        "gc.collect()\n"
+    )
+    child.communicate(timeout=60)
+    # Nothing awaits its end any more.
+    eventually(lambda: not any(info.alive for info in nbs.sessions()))
+
+
+def test_a_process_forked_in_an_event_loop_ends_nothing():
+    child = python(
+        "async def main():\n"
+        "    async with nbs.AsyncSession() as s:\n"
+        "        running = asyncio.ensure_future(s.run('sleep 1; echo done'))\n"
+        "        await asyncio.sleep(0)\n"
+        "        await s.wait(idle=0.1)\n"
+        "        pid = os.fork()\n"
+        "        if pid == 0:\n"
+        "            nbs.Session.open(s.handle).run('true')\n"
+        "            os._exit(0)\n"
+        "        os.waitpid(pid, 0)\n"
+        "        print((await running).output, flush=True)\n"
+        "asyncio.run(main())\n"
+    )
+    output, _ = child.communicate(timeout=60)
+    assert output.split() == ["done"]
