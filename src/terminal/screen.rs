@@ -650,7 +650,7 @@ impl Screen {
     /// DECALN.
     fn align(&mut self) {
         self.grid.erase_rows(0, self.height(), Cell::new('E', Pen::default()));
-        (self.state.origin, self.state.pen) = (false, Pen::default());
+        self.state.origin = false;
         self.cursor = Cursor::default();
         self.reset_margins();
     }
@@ -1088,6 +1088,13 @@ mod tests {
             screen.coloured_lines(0),
             ["\x1b[0;1;31ma\x1b[0;1;4:3;38;5;200mb\x1b[0;48;2;1;2;3mc\x1b[0;100md\x1b[0mx"]
         );
+    }
+
+    #[test]
+    fn the_alignment_pattern_leaves_the_pen() {
+        let mut screen = Screen::new(2, 2);
+        screen.feed(b"\x1b[33;44m\x1b#8x\x1b[K");
+        assert_eq!(screen.coloured_lines(0), ["\x1b[0;33;44mx\x1b[0;44m \x1b[0m", "EE"]);
     }
 
     #[test]

@@ -87,6 +87,13 @@ impl Pen {
         self.style = self.style & !Pen::UNDERLINE | kind << 8 & Pen::UNDERLINE;
     }
 
+    /// Is it what a program could have made it?
+    pub(super) fn is_sound(self) -> bool {
+        let is_colour =
+            |colour: Colour| colour.0 >> 24 <= 2 && (colour.0 >> 24 == 2 || colour.0 & 0xff_ff00 == 0);
+        is_colour(self.foreground) && is_colour(self.background) && is_colour(self.underline_colour)
+    }
+
     /// The same, but for what is not seen.
     pub(super) fn seen(self) -> Pen {
         let underline_colour = if self.has(Pen::UNDERLINE) { self.underline_colour } else { Colour::DEFAULT };
@@ -170,16 +177,12 @@ impl Cell {
         self.glyph & Cell::RIGHT != 0
     }
 
-    /// Is it what a program or a damaged file could have made it?
+    /// Is it what a program could have made it? Its pen is looked at by itself.
     pub(super) fn is_sound(self) -> bool {
         let flags = self.glyph & !0x1f_ffff;
-        let colour =
-            |colour: Colour| colour.0 >> 24 <= 2 && (colour.0 >> 24 == 2 || colour.0 & 0xff_ff00 == 0);
-        let sound = matches!(flags, 0 | Cell::WIDE | Cell::RIGHT)
+        matches!(flags, 0 | Cell::WIDE | Cell::RIGHT)
             && char::from_u32(self.glyph & 0x1f_ffff)
-                .is_some_and(|character| character == '\0' || !character.is_control());
-        let Pen { foreground, background, underline_colour, .. } = self.pen;
-        sound && [foreground, background, underline_colour].into_iter().all(colour)
+                .is_some_and(|character| character == '\0' || !character.is_control())
     }
 }
 

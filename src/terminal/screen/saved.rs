@@ -165,8 +165,14 @@ impl Writer {
     }
 
     fn pen(&mut self, pen: Pen) {
-        for number in [pen.foreground.0, pen.background.0, pen.underline_colour.0, pen.style] {
+        // Few have a colour under them.
+        let is_underlined = pen.underline_colour != Colour::DEFAULT;
+        self.number(u64::from(pen.foreground.0) << 1 | u64::from(is_underlined));
+        for number in [pen.background.0, pen.style] {
             self.number(u64::from(number));
+        }
+        if is_underlined {
+            self.number(u64::from(pen.underline_colour.0));
         }
     }
 
@@ -380,10 +386,17 @@ impl<'a> Reader<'a> {
     }
 
     fn pen(&mut self) -> Option<Pen> {
+        // Most are that of plain text.
+        if let Some(rest) = self.0.strip_prefix(&[0; 3]) {
+            self.0 = rest;
+            return Some(Pen::default());
+        }
+        let first = self.number(u64::from(u32::MAX) << 1 | 1)?;
         let mut part = || u32::try_from(self.number(u64::from(u32::MAX))?).ok();
-        let (foreground, background) = (Colour(part()?), Colour(part()?));
-        let pen = Pen { foreground, background, underline_colour: Colour(part()?), style: part()? };
-        (Cell { glyph: 0, pen }.is_sound() && pen.link() as usize <= self.1).then_some(pen)
+        let (foreground, background, style) = (Colour((first >> 1) as u32), Colour(part()?), part()?);
+        let underline_colour = if first & 1 == 1 { Colour(part()?) } else { Colour::DEFAULT };
+        let pen = Pen { foreground, background, underline_colour, style };
+        (pen.is_sound() && pen.link() as usize <= self.1).then_some(pen)
     }
 
     fn glyph(&mut self) -> Option<u32> {
