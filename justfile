@@ -84,6 +84,11 @@ clients:
     cargo build
     tests/clients/run
 
+# The adapters for frameworks of agents, with those frameworks, which it gets.
+adapters:
+    cargo build
+    tests/clients/adapters
+
 # Uses nbs-page by Debian's chromium, which has to be there; leaves pictures of it in a folder, if
 # one is named.
 browser pictures='':

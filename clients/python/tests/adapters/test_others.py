@@ -4,7 +4,6 @@ import pytest
 
 
 def test_mini_swe_agent_executes_commands():
-    pytest.importorskip("minisweagent")
     from nbs.adapters.mini import NbsEnvironment
 
     environment = NbsEnvironment(env={"A": "b c"})
@@ -19,7 +18,6 @@ def test_mini_swe_agent_executes_commands():
 
 
 def test_swerex_runs_commands_in_sessions():
-    pytest.importorskip("swerex")
     from swerex.exceptions import CommandTimeoutError
     from swerex.runtime.abstract import BashAction, CreateBashSessionRequest
 
