@@ -42,9 +42,11 @@ dist-test *words: dist
     NBS_UNDER_TEST='{{ static }}' cargo test --test it {{ words }}
 
 # How fast the static file is, against the machine's floor and tmux; `--quick`
-# takes seconds, and its figures are worth little.
+# takes seconds, and its figures are worth little. Without words also what a `run`
+# takes by a library, beside others.
 bench *words: dist
     tests/bench/bench {{ words }}
+    {{ if words == "" { "tests/bench/libraries" } else { "true" } }}
 
 # The randomised tests, many more rounds than `test` has.
 fuzz rounds='20000':
