@@ -510,34 +510,52 @@ async function askForCommands(of) {
 		if (!answer.ok || of !== focus || text === answered) return;
 		answered = text;
 		// What is open stays so.
-		const outputs = new Map([...list.children].map(item => [item.number, item.querySelector("pre")]));
+		const outputs = new Map([...list.children].map(item => [item.number, item.querySelector(".output")]));
 		list.replaceChildren(...JSON.parse(text).map(row => makeCommand(row, of, outputs.get(row[0]))));
 		if (!list.children.length) list.textContent = "No shell has reported a command.";
 	} catch {}
 }
 
+function make(name, kind, text) {
+	const element = document.createElement(name);
+	element.className = kind;
+	element.textContent = text;
+	return element;
+}
+
+// By a field that is there for that: the clipboard itself is for pages of https only.
+function makeCopy(what, text) {
+	const button = make("button", "copy", "Copy");
+	button.ariaLabel = "Copy the " + what;
+	button.onclick = () => {
+		const field = document.createElement("textarea");
+		field.value = text;
+		document.body.append(field);
+		field.select();
+		put(button, document.execCommand("copy") ? "Copied" : "Not copied");
+		field.remove();
+		button.focus();
+	};
+	return button;
+}
+
 function makeCommand([number, code, took, folder, command], of, output) {
-	const item = document.createElement("li"), button = document.createElement("button");
-	const failed = !["0", "-"].includes(code);
+	const item = make("li", ["0", "-"].includes(code) ? "" : "bad", ""), button = make("button", "command", "");
 	item.number = number;
-	item.className = failed ? "bad" : "";
-	for (const text of [number, took, code]) {
-		const part = document.createElement("span");
-		part.textContent = text;
-		button.append(part);
-	}
-	button.append(command);
+	button.append(...[number, took, code].map(text => make("span", "", text)), make("b", "", command));
 	button.title = folder;
 	button.ariaLabel = `${command}, ${code === "-" ? "no exit code" : "exit code " + code}`;
 	button.onclick = async () => {
-		const shown = item.querySelector("pre");
+		const shown = item.querySelector(".output");
 		if (shown) return shown.remove();
 		const answer = await ask(`sessions/${of}/output`, { method: "POST", body: number });
-		const made = document.createElement("pre");
-		made.textContent = answer.ok ? (await answer.json()).map(row => row.join("")).join("\n") || "(no output)" : "The output is gone.";
+		const text = answer.ok ? (await answer.json()).map(row => row.join("")).join("\n") : "";
+		const made = make("div", "output", "");
+		made.append(make("pre", "", text || (answer.ok ? "(no output)" : "The output is gone.")));
+		if (text) made.append(makeCopy("output", text + "\n"));
 		item.append(made);
 	};
-	item.append(button);
+	item.append(button, makeCopy("command", command));
 	if (output) item.append(output);
 	return item;
 }

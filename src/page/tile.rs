@@ -30,9 +30,9 @@ use crate::{
     },
 };
 
-/// How many commands a page shows, and how much of one, in cells.
+/// How many commands a page shows, and how much of one, or of a line of its output, in cells.
 const MOST_COMMANDS: usize = 50;
-const LONGEST_COMMAND: usize = 500;
+const LONGEST_COMMAND: usize = 8 * 1024;
 /// How much of a command's output it shows.
 const MOST_OUTPUT: u64 = 64 * 1024;
 
@@ -332,8 +332,15 @@ impl Tile {
         let bytes = log.bytes(start, end).trying("read the output")?;
         let (mut strip, mut plain) = (Strip::new(), Vec::new());
         strip.feed(&bytes, &mut plain);
-        let shown = String::from_utf8_lossy(&plain);
-        let row = |line: &str| versioned_screen::row_of_texts(&[&cells::shortened(line, LONGEST_COMMAND)]);
+        let mut shown = String::from_utf8_lossy(&plain).into_owned();
+        if start > entry.offset {
+            shown.insert_str(0, &format!("({} bytes before this are left out)\n", start - entry.offset));
+        }
+        let row = |line: &str| {
+            // Of a progress bar the last state.
+            let last = line.rsplit('\r').find(|state| !state.is_empty()).unwrap_or_default();
+            versioned_screen::row_of_texts(&[&cells::shortened(last, LONGEST_COMMAND)])
+        };
         Ok(format!("[{}]", shown.lines().map(row).collect::<Vec<_>>().join(",")))
     }
 

@@ -31,8 +31,9 @@ const LONGEST_ROW: u64 = 512;
 /// Fish's own sequences before a command's output, and the echo of typed lines, have fewer bytes.
 const LONGEST_BEFORE: u64 = 16 * 1024;
 
-/// Lines that were typed, and whose shell has not shown them.
-const MOST_LINES: usize = 64;
+/// How much of the lines that were typed, and whose shell has not shown them, is kept: more than a
+/// terminal holds that nobody has read.
+const MOST_TYPED: usize = 32 * 1024;
 
 /// A shorter part of a line does not identify it.
 const SHORTEST_PART: usize = 20;
@@ -77,22 +78,26 @@ struct SilentPrompt {
 /// they are typed, and at the next prompt nothing.
 #[derive(Default)]
 struct TypedLines {
-    lines: VecDeque<String>,
+    /// Each with the length that the log had then.
+    lines: VecDeque<(String, u64)>,
+    /// Of these, with their ends.
+    length: usize,
     /// How many of them, the last, have been typed since the last command ended.
     new: usize,
     begun: Vec<u8>,
 }
 
 impl TypedLines {
-    fn note(&mut self, bytes: &[u8]) {
+    fn note(&mut self, bytes: &[u8], offset: u64) {
         for byte in bytes {
             match byte {
                 b'\r' | b'\n' => {
                     let line = String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned();
-                    self.lines.push_back(line);
+                    self.length += line.len() + 1;
+                    self.lines.push_back((line, offset));
                     self.new += 1;
-                    if self.lines.len() > MOST_LINES {
-                        self.take_first();
+                    while self.length > MOST_TYPED {
+                        self.take(1);
                     }
                 }
                 // As a terminal edits lines: a character is a byte and those that continue it.
@@ -108,25 +113,41 @@ impl TypedLines {
     /// If none of its lines is here, the fate of all others is unknown, so they are dropped.
     fn take_shown(&mut self, shown: &str) -> Option<String> {
         let mut found = false;
-        let mut line_of = |line: &str| match self.lines.iter().position(|typed| is_shown_as(typed, line)) {
+        let mut line_of = |line: &str| match self.lines.iter().position(|(typed, _)| is_shown_as(typed, line))
+        {
             Some(at) => {
                 found = true;
-                self.lines.drain(..=at).next_back().unwrap_or_default()
+                self.take(at + 1).unwrap_or_default()
             }
             None => line.to_owned(),
         };
         let command = shown.split('\n').map(&mut line_of).collect::<Vec<_>>().join("\n");
-        self.new = self.new.min(self.lines.len());
         if !found {
             self.clear();
         }
         found.then(|| command.trim_end().to_owned())
     }
 
-    fn take_first(&mut self) -> Option<String> {
-        let first = self.lines.pop_front();
+    /// Is what is shown behind a prompt the echo of lines that were typed before it? The first of them may
+    /// have begun before the prompt.
+    fn were_typed_before(&self, prompt: u64, shown: &str) -> bool {
+        let place = |line: &str| {
+            self.lines.iter().rposition(|(typed, _)| is_shown_as(typed, line) || typed.ends_with(line))
+        };
+        let Some((line, at)) = shown.split('\n').find_map(|line| Some((line, place(line)?))) else {
+            return false;
+        };
+        let (typed, offset) = &self.lines[at];
+        // Alone it is the command.
+        *offset < prompt && (at > 0 || !is_shown_as(typed, line))
+    }
+
+    /// Takes so many, and gives the last of them.
+    fn take(&mut self, count: usize) -> Option<String> {
+        let taken = self.lines.drain(..count.min(self.lines.len()));
+        let last = taken.inspect(|(line, _)| self.length -= line.len() + 1).last();
         self.new = self.new.min(self.lines.len());
-        first
+        last.map(|(line, _)| line)
     }
 
     /// The length of the terminal's echo of these lines at the start of an ended command's output. An
@@ -134,7 +155,7 @@ impl TypedLines {
     fn take_echo(&mut self, printed: &[u8]) -> usize {
         let from = self.lines.len() - std::mem::take(&mut self.new);
         let mut rest = printed;
-        for line in self.lines.range(from..) {
+        for (line, _) in self.lines.range(from..) {
             let behind = rest.strip_prefix(line.as_bytes()).and_then(|rest| rest.strip_prefix(b"\r\n"));
             let Some(behind) = behind else { break };
             rest = behind;
@@ -178,9 +199,9 @@ impl History {
         self.source = source;
     }
 
-    /// Notes typed bytes that are not a secret; does the terminal echo them?
-    pub(super) fn note_typed(&mut self, bytes: &[u8], is_echoed: bool) {
-        if is_echoed { &mut self.ahead } else { &mut self.keyed }.note(bytes);
+    /// Notes typed bytes that are not a secret, with the length of the log; does the terminal echo them?
+    pub(super) fn note_typed(&mut self, bytes: &[u8], offset: u64, is_echoed: bool) {
+        if is_echoed { &mut self.ahead } else { &mut self.keyed }.note(bytes, offset);
     }
 
     /// Unread input has been discarded.
@@ -219,6 +240,8 @@ impl History {
                             self.note_discarded();
                             shown
                         }
+                        // The shell reads those first.
+                        false if self.ahead.were_typed_before(prompt, &shown) => continue,
                         false => self.typed(shown),
                     };
                     let folder = folder.map(|folder| String::from_utf8_lossy(&folder).into_owned());
@@ -237,7 +260,7 @@ impl History {
                     self.begin_unseen(command);
                     let before = self.running.iter().find(|running| running.of == command);
                     if let Some(Running { entry, .. }) = before
-                        && let Some(line) = self.ahead.take_first()
+                        && let Some(line) = self.ahead.take(1)
                     {
                         let text = format!("{}\n{line}", entry.command);
                         let (source, folder) = (entry.source, entry.folder.clone());
@@ -302,7 +325,7 @@ impl History {
         if !is_running
             && !of.is_told()
             && of.seq > 0
-            && let Some(line) = self.ahead.take_first()
+            && let Some(line) = self.ahead.take(1)
             && let Some(SilentPrompt { end: output, seen, folder }) = self.prompt.take()
         {
             self.begin(of, line, self.source, folder, output, seen);
@@ -458,20 +481,31 @@ mod tests {
     #[test]
     fn typed_lines_are_edited_as_a_terminal_does() {
         let mut typed = TypedLines::default();
-        typed.note("for a program\rab\u{e9}\x7fc\nall of it\x15none\r".as_bytes());
-        typed.note(b"half");
-        assert_eq!(typed.lines, ["for a program", "abc", "none"]);
+        typed.note("for a program\rab\u{e9}\x7fc\nall of it\x15none\r".as_bytes(), 0);
+        typed.note(b"half", 0);
+        assert_eq!(
+            typed.lines.iter().map(|(line, _)| line).collect::<Vec<_>>(),
+            ["for a program", "abc", "none"]
+        );
         assert_eq!(typed.take_shown("abc"), Some("abc".into()));
-        assert_eq!(typed.lines, ["none"]);
-        typed.note(b"\rmore\r");
+        assert_eq!(typed.lines.len(), 1);
+        typed.note(b"\rmore\r", 0);
         for (printed, echo) in [("none\r\nhalf\r\nof this", 12), ("none\r\n", 0)] {
             assert_eq!(typed.take_echo(printed.as_bytes()), echo);
         }
-        typed.note(b"x\r");
+        typed.note(b"x\r", 0);
         assert_eq!(typed.take_shown("y"), None);
         assert_eq!(typed.take_echo(b"x\r\n"), 0);
-        typed.note(b"a\tb  c\rend\r");
+        typed.note(b"a\tb  c\rend\r", 0);
         assert_eq!(typed.take_shown("begun\na       b  c\nend"), Some("begun\na\tb  c\nend".into()));
+        // Of one after the other.
+        typed.note(b"one\rtwo\r", 100);
+        typed.note(b"three\r", 300);
+        for (shown, is_it) in
+            [("one", false), ("ne", true), ("o\ntwo", true), ("wo\nthree", true), ("three", false)]
+        {
+            assert_eq!(typed.were_typed_before(200, shown), is_it, "{shown}");
+        }
     }
 
     #[test]

@@ -211,7 +211,7 @@ impl Recorder {
         self.history.note_source(source);
         self.meaning.note_editor(!is_echoed);
         if mode.is_some() {
-            self.history.note_typed(bytes, is_echoed);
+            self.history.note_typed(bytes, self.meaning.length(), is_echoed);
         }
     }
 

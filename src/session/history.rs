@@ -195,6 +195,13 @@ impl SessionDir {
     }
 }
 
+/// The last lines of several sessions, each with the start of its command, by time.
+pub(crate) fn by_time(mut lines: Vec<(Duration, String)>, last: usize) -> String {
+    lines.sort_by_key(|(started, _)| *started);
+    lines.drain(..lines.len().saturating_sub(last));
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
 /// From the end of the file on. We pass a command on at its first line: by then its last line has been read.
 fn newest_first(file: &File, wants_more: &mut dyn FnMut(CommandEntry) -> bool) -> io::Result<()> {
     let mut ended: Map<u64, CommandEntry> = Map::new();

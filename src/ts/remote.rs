@@ -30,7 +30,7 @@ use crate::{
         name::{self, MachineName},
     },
     outcome::{Failure, Result, Trying},
-    session::{ActivityView, CommandEntry, StateDir},
+    session::{ActivityView, CommandEntry, StateDir, by_time},
     sys::{
         child,
         deadline::Deadline,
@@ -347,10 +347,7 @@ impl Plan {
             };
             all.push((entry.started, shown));
         }
-        all.sort_by_key(|(started, _)| *started);
-        let last = self.last.map_or(usize::MAX, |last| last as usize);
-        all.drain(..all.len().saturating_sub(last));
-        all.into_iter().map(|(_, shown)| shown).collect()
+        by_time(all, self.last.map_or(usize::MAX, |last| last as usize))
     }
 
     /// Calls several machines side by side.

@@ -334,6 +334,10 @@ fn each_tool_does_what_its_command_does() {
     assert_eq!(raw, "\x1b[1mbold\x1b[0m");
 
     assert_eq!(client.object("read", json!({"session": "@work", "limit": "0"}))["offset"], 0);
+    let output = client.text("read", json!({"session": "@work", "command": 1}));
+    assert!(output.starts_with("12\n/\n["), "{output}");
+    let said = client.failure("read", json!({"session": "@work", "command": 99}));
+    assert!(said.contains("has no command 99"), "{said}");
     client.text("send", json!({"session": "@work", "text": "read -p 'Your name? ' name"}));
     let wait = json!({"sessions": ["@work"], "input": true, "timeout": 60});
     assert_eq!(client.text("wait", wait.clone()), format!("{handle}\tinput\tline\n"));

@@ -548,6 +548,16 @@ fn commands_and_their_output_can_be_read() {
     assert_eq!(told, [["2", "3", "sh -c 'exit 3'"], ["1", "0", "printf '\\033[31mred\\nrest\\n'"]]);
     assert_eq!(rows("POST", "output", "1"), [["red"], ["rest"]]);
     assert_eq!(rows("POST", "output", "2"), [[""; 0]; 0]);
+    // Of a progress bar the last state, and of much output the end.
+    scratch.ts(&["run", &handle, "seq 20000"]).code(0);
+    let long = rows("POST", "output", "3");
+    assert!(
+        long[0][0].ends_with(" bytes before this are left out)") && long[long.len() - 1] == ["20000"],
+        "{long:?}"
+    );
+    scratch.ts(&["run", &handle, "printf '1%%\\r50%%\\r100%%\\r\\n'"]).code(0);
+    assert_eq!(rows("POST", "output", "4"), [["100%"]]);
+    let commands = rows("GET", "commands", "");
     assert_eq!(page.ask("POST", &format!("/sessions/{handle}/output"), "9").0, 404);
     assert_eq!(page.ask("POST", &format!("/sessions/{handle}/output"), "x").0, 400);
     scratch.ts(&["kill", "--keep", &handle]).code(0);

@@ -1,16 +1,16 @@
 // Does with nbs-page what people do, in a browser.
 //
-// Usage: browser.mjs LINKS CHROMIUM [PICTURES]
+// Usage: browser.mjs LINKS CHROMIUM GOLDEN [PICTURES]
 //
-// LINKS is the folder with nbs-ts and nbs-page. Every wait here is for something to be seen; what
+// LINKS is the folder with nbs-ts and nbs-page, GOLDEN the one with what the page looks like. Every wait here is for something to be seen; what
 // does not come within the time of a wait fails.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
 
-const [links, executablePath, pictures] = process.argv.slice(2);
+const [links, executablePath, golden, pictures] = process.argv.slice(2);
 const TIMEOUT = 30_000;
 
 const ts = (...words) => execFileSync(`${links}/nbs-ts`, words, { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] }).trim();
@@ -72,6 +72,30 @@ const typeLine = async (page, line) => {
     await page.locator("#line").fill(line);
     await page.getByRole("button", { name: "Send" }).click();
 };
+
+// Compares a picture with the one of that name beside this file. Another release of the browser may
+// draw the edges of letters otherwise, and no more.
+async function looksLike(name, picture) {
+    const file = `${golden}/${name}.png`;
+    if (process.env.NBS_BLESS) return writeFileSync(file, picture);
+    const page = await browser.newPage();
+    const share = await page.evaluate(async pictures => {
+        const [one, other] = await Promise.all(pictures.map(async picture => {
+            const image = new Image();
+            image.src = "data:image/png;base64," + picture;
+            await image.decode();
+            const canvas = new OffscreenCanvas(image.width, image.height).getContext("2d");
+            canvas.drawImage(image, 0, 0);
+            return canvas.getImageData(0, 0, image.width, image.height);
+        }));
+        if (one.width !== other.width || one.height !== other.height) return 1;
+        const differs = one.data.filter((part, at) => Math.abs(part - other.data[at]) > 48);
+        return differs.length / one.data.length;
+    }, [readFileSync(file), picture].map(bytes => bytes.toString("base64")));
+    await page.close();
+    if (share > 0.0003) writeFileSync(`/tmp/${name}.png`, picture);
+    assert.ok(share <= 0.0003, `/tmp/${name}.png is not like ${file} (${share}); NBS_BLESS=1 takes it`);
+}
 
 const steps = {
     async "it opens, waiting ones first, and the token is not to be seen"() {
@@ -153,6 +177,40 @@ const steps = {
         await text(page, "\n7");
         assert.equal((await page.locator("#rows").innerText()).includes("hunter2"), false);
         await page.locator("#line[type=text]").waitFor();
+    },
+    async "the commands of a shell are seen, with their output, and are copied"() {
+        const handle = create("history", "bash --norc");
+        ts("run", handle, "for number in 1 2 3\ndo echo line $number\ndone");
+        ts("ask", handle, "sh -c 'echo no such thing; exit 3'");
+        ts("run", handle, `printf '\\033[32mgreen\\033[m  text\\n'; : ${"long ".repeat(50)}`);
+        for (const colorScheme of ["dark", "light"]) {
+            const page = await visit({ colorScheme, permissions: ["clipboard-read"] });
+            const copied = () => page.evaluate(() => navigator.clipboard.readText());
+            const command = number => page.locator("#commands li").nth(3 - number);
+            await openSession(page, "history");
+            await page.getByText("Commands").click();
+            await command(1).locator(".command").click();
+            assert.equal(await command(1).locator("pre").innerText(), "line 1\nline 2\nline 3");
+            await command(1).getByRole("button", { name: "Copy the command" }).click();
+            await command(1).getByText("Copied").waitFor();
+            assert.equal(await copied(), "for number in 1 2 3\ndo echo line $number\ndone");
+            await command(1).getByRole("button", { name: "Copy the output" }).click();
+            assert.equal(await copied(), "line 1\nline 2\nline 3\n");
+            await command(2).locator(".command").click();
+            assert.equal(await command(2).locator("pre").innerText(), "no such thing");
+            const ink = locator => locator.evaluate(element => getComputedStyle(element).color);
+            assert.notEqual(await ink(command(2).locator("b")), await ink(command(1).locator("b")));
+            // What is not the same each time.
+            await page.evaluate(() => {
+                document.activeElement.blur();
+                for (const copy of document.querySelectorAll(".copy")) copy.textContent = "Copy";
+                for (const took of document.querySelectorAll(".command span:nth-child(2)")) took.textContent = "5ms";
+            });
+            await page.mouse.move(0, 0);
+            await looksLike(`commands-${colorScheme}`, await page.locator("#commands").screenshot({ animations: "disabled" }));
+            await page.context().close();
+        }
+        ts("kill", handle);
     },
     async "it survives a reload"(page) {
         await page.reload();

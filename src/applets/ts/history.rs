@@ -55,7 +55,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     session::{
-        CommandEntry, Handle, Name, SESSION_ENV, SessionDir, StateDir, Target,
+        CommandEntry, Handle, Name, SESSION_ENV, SessionDir, StateDir, Target, by_time,
         client::{RelayClient, WaitOutcome},
     },
     sys::{clock::unix_seconds, deadline::Deadline, poll::PollSet},
@@ -120,12 +120,10 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
                 Err(Failure::NotFound(_)) => continue,
                 session => session?,
             };
-            found.extend(wanted.of(&session)?.into_iter().map(|entry| (glance.handle.clone(), entry)));
+            let line = |entry: CommandEntry| (entry.started, line(&entry, &glance.handle, true, json));
+            found.extend(wanted.of(&session)?.into_iter().map(line));
         }
-        found.sort_by_key(|(_, entry)| entry.started);
-        let surplus = found.len().saturating_sub(wanted.last);
-        let line = |(handle, entry): &(Handle, CommandEntry)| line(entry, handle, true, json);
-        return cli::print(found[surplus..].iter().map(line).collect::<String>());
+        return cli::print(by_time(found, wanted.last));
     }
     let ours = std::env::var_os(SESSION_ENV).filter(|ours| !ours.is_empty());
     let target = match (target, ours) {
