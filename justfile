@@ -81,6 +81,11 @@ sdks:
 agents *words:
     tests/agents/run {{ words }}
 
+# Goes through menus of vttest in sessions, and compares each screen; needs vttest.
+vttest *words:
+    cargo build
+    tests/terminal/vttest {{ words }}
+
 # Tries the libraries for Python and TypeScript, with each Python and the node that are installed.
 clients:
     cargo build
