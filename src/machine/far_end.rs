@@ -371,10 +371,19 @@ impl FarEnd {
 
     /// Gives the connection what it takes at once: of each call in turn, what it has to send.
     pub(crate) fn flush(&mut self, now: Instant, onto: &mut impl Write) -> io::Result<()> {
-        self.fill();
-        let Some(link) = &mut self.link else { return Ok(()) };
-        link.unsent.flush(onto)?;
-        if link.changed && link.unsent.is_empty() {
+        loop {
+            self.fill();
+            let Some(link) = &mut self.link else { return Ok(()) };
+            if link.unsent.is_empty() {
+                break;
+            }
+            link.unsent.flush(onto)?;
+            // If it took all, it may take more, and does not tell us of that.
+            if !link.unsent.is_empty() {
+                return Ok(());
+            }
+        }
+        if self.link.as_ref().is_some_and(|link| link.changed) {
             self.disconnect(now);
         }
         Ok(())

@@ -578,6 +578,22 @@ fn a_program_ends_as_soon_as_a_silent_connection_counts_as_lost() {
 }
 
 #[test]
+fn a_connection_that_takes_all_at_once_is_given_all_that_there_is() {
+    let now = Instant::now();
+    let mut far = FarEnd::new(7, now);
+    let mut bridge = Bridge::connect(&mut far, now);
+    bridge.send(&mut far, now, 1, &WireFrame::Open(order(5)));
+    far.begun(5, Ok(()));
+    far.call(5).unwrap().out().push(&[b'x'; 8 * MOST_UNSENT]);
+    let length = |frame: &WireFrame| match frame {
+        WireFrame::Data { bytes, .. } => bytes.len(),
+        _ => 0,
+    };
+    let came = bridge.receive(&mut far, now);
+    assert_eq!(came.iter().map(|(_, frame)| length(frame)).sum::<usize>(), 8 * MOST_UNSENT);
+}
+
+#[test]
 fn the_end_of_a_program_s_streams_is_told_again_after_a_reconnection() {
     let now = Instant::now();
     let mut far = FarEnd::new(7, now);
