@@ -115,7 +115,10 @@ const steps = {
         await tile(page, "brief").waitFor();
         ts("send", handle, "7");
         await tile(page, "brief").getByText("exit 7").waitFor();
+        // A session that goes before it is asked for its scrollback is an error on the console.
+        const scrollback = page.waitForResponse(answer => answer.url().endsWith("/scrollback"));
         await openSession(page, "brief");
+        await scrollback;
         await page.locator("#receipt", { hasText: "7" }).waitFor();
         assert.equal(await page.locator("#typing").isVisible(), false);
         await page.goBack();
@@ -125,7 +128,9 @@ const steps = {
     async "a press answers a question"(page) {
         const handle = create("chooses", "printf 'Install it? [y/N] '; read -r x; echo \"got: $x\"; cat");
         await tile(page, "chooses").locator(".state.waiting").waitFor();
+        const scrollback = page.waitForResponse(answer => answer.url().endsWith("/scrollback"));
         await openSession(page, "chooses");
+        await scrollback;
         await page.locator("#choices").getByRole("button", { name: "y", exact: true }).click();
         await text(page, "got: y");
         await page.locator("#choices button").first().waitFor({ state: "detached" });
