@@ -7,7 +7,7 @@ use crate::{help::texts::Text, machine::executable::Executable, terminal::text};
 
 const SCRIPT: Text = Text::of("machine/bootstrap.sh");
 
-/// So much may be printed before the script says anything, or between two lines of it.
+/// The most bytes of other output before the script's first line, or between two of its lines.
 const MOST_NOISE: usize = 1 << 20;
 
 /// Longer than any line: a directory's path, and why it was skipped.

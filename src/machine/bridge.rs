@@ -76,10 +76,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Why a connection was given up whose frames have wrong checksums.
 const CHANGED: &str = "its line is at fault: it changes the data";
 
-/// So much is read at once.
+/// The most bytes of one read.
 const AT_ONCE: usize = 128 * 1024;
 
-/// So much waits for the connection at most, before more is taken of any call.
+/// The most bytes that wait for the connection before we take more from any call.
 const MOST_UNSENT: usize = 256 * 1024;
 
 /// Becomes the bridge to a machine, until no call has come for a while.

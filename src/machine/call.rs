@@ -30,7 +30,7 @@ use crate::{
 };
 pub(crate) use near_end::{Came, End};
 
-/// So much is read at once.
+/// The most bytes of one read.
 const AT_ONCE: usize = 128 * 1024;
 
 /// A bridge that ends this often does not work.
@@ -88,7 +88,7 @@ impl RemoteCall {
         self.end.lost(why)
     }
 
-    /// So many more bytes of its output have been printed.
+    /// Notes that this many more bytes of its output have been printed.
     pub(crate) fn take(&mut self, stream: Stream, count: usize) {
         self.end.take(stream, count);
     }

@@ -74,7 +74,7 @@ pub(crate) fn missing(machine: &str) -> String {
     format!("it needs nbs for {architecture} from '{}', {word} {is}", path.display())
 }
 
-/// That of our own file.
+/// The identity of our own file's content; see [`of`].
 pub(crate) fn ours() -> io::Result<String> {
     of(Path::new(OURSELVES)).map(|(content, _)| content)
 }

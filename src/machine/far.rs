@@ -119,7 +119,7 @@ fn begin(id: &str, content: &str) -> Result<(Folder, UnixListener, u64)> {
     Ok((folder, listener, instance))
 }
 
-/// So much is read at once.
+/// The most bytes of one read.
 const AT_ONCE: usize = 128 * 1024;
 
 struct RemoteServer {

@@ -31,8 +31,8 @@ const PROGRAM_LINGER: Duration = Duration::from_secs(60);
 /// whatever the transport says.
 const SILENCE: Duration = Duration::from_secs(75);
 
-/// So much waits for the connection at most, before more is taken of any call: what comes behind
-/// it, of another call, is held up no longer than that takes.
+/// The most bytes that wait for the connection before we take more from any call. They delay the data of
+/// another call for as long as the connection takes to send them.
 const MOST_UNSENT: usize = 128 * 1024;
 
 /// A caller that has room sends all that it has read.

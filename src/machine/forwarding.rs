@@ -54,7 +54,7 @@ struct Forwarded {
     is_over: bool,
 }
 
-/// What waits for connections, here or there.
+/// A listener for connections, here or there.
 enum Door {
     Here {
         listener: Listener,

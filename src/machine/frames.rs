@@ -1,4 +1,4 @@
-//! What passes between a call, the bridge and the far side, frame by frame.
+//! The frames between a call, the bridge and the far side.
 //!
 //! ```text
 //! length 4 (of the body)   kind 1   call 4   CRC-32 of the body 4   CRC-32 of the header 4   body
@@ -128,7 +128,7 @@ pub(crate) enum WireFrame {
     Again,
     /// Requests the state of the connection.
     Ask,
-    /// So many calls, and the last round trip in microseconds (0: not known).
+    /// The number of calls, and the last round trip in microseconds (0: not known).
     Answer {
         calls: u32,
         round_trip: u32,
@@ -153,7 +153,7 @@ pub(crate) enum WireFrame {
     End {
         stream: Stream,
     },
-    /// So much of it has been taken.
+    /// The number of its bytes that have been taken.
     Taken {
         stream: Stream,
         offset: u64,
@@ -505,11 +505,11 @@ enum Parsed {
         call: u32,
         frame: WireFrame,
     },
-    /// At least so many bytes are missing.
+    /// The least number of missing bytes.
     Missing(usize),
 }
 
-/// What begins there, if it is the frame of that number on its connection.
+/// Parses the frame of that number on its connection at the start of these bytes.
 fn parse(bytes: &[u8], count: u64) -> Result<Parsed, ProtocolError> {
     let Some((header, rest)) = bytes.split_at_checked(HEADER) else {
         return Ok(Parsed::Missing(HEADER - bytes.len()));
@@ -550,7 +550,7 @@ impl Outgoing {
         self.bytes.push(bytes);
     }
 
-    /// What is put at its end is to be sent.
+    /// The bytes to send; the caller may append to them.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         self.bytes.tail()
     }

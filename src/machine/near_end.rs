@@ -34,8 +34,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// twice, takes seconds.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// So many times GRACE the verb has to say it where the far side answers: `run` gives up 3 s after
-/// its timeout.
+/// How many times GRACE the command has for reporting its timeout, if the far side answers: `run` gives up
+/// 3 s after its timeout.
 const MOST_GRACES: u32 = 2;
 
 /// A bridge answers at once, unless it is stopped, or the machine is very busy: then we look which.
@@ -51,7 +51,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 /// The process of a call may be stopped for a moment, but not for longer than this.
 const LONGEST_STOP: Duration = Duration::from_secs(10);
 
-/// So much of standard input is given to the bridge at once.
+/// The most bytes of standard input that are given to the bridge at once.
 const MOST_UNSENT: usize = 64 * 1024;
 
 /// A result for the caller.

@@ -17,7 +17,7 @@ impl Outbox {
         self.tail().extend_from_slice(bytes);
     }
 
-    /// What is put at its end is to be written.
+    /// The bytes to write; the caller may append to them.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         // The rest is moved when that costs no more than what was before it did.
         if self.start > self.bytes.len() / 2 {
@@ -35,12 +35,12 @@ impl Outbox {
         self.len() == 0
     }
 
-    /// What is not written.
+    /// The bytes that are not written yet.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
-    /// So much of it has been written.
+    /// Removes this many bytes from the front: they have been written.
     pub(crate) fn take(&mut self, count: usize) {
         self.start += count;
         if self.is_empty() {

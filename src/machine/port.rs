@@ -389,7 +389,7 @@ pub(crate) fn parse_forward(word: &OsStr) -> Option<(Address, Address)> {
     Some((listens, target))
 }
 
-/// What stands between colons; brackets hold one part together.
+/// The parts between colons; brackets enclose a part that has colons.
 fn parts(mut word: &[u8]) -> Vec<&[u8]> {
     let mut parts = Vec::new();
     loop {

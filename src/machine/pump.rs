@@ -26,7 +26,7 @@ use crate::{
     terminal::text,
 };
 
-/// So much is kept in each direction.
+/// The most bytes that are kept in each direction.
 pub(crate) const MOST_PENDING: usize = 256 * 1024;
 
 pub(crate) const AT_ONCE: usize = 64 * 1024;

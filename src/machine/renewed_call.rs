@@ -235,7 +235,7 @@ impl RenewedCall {
     }
 }
 
-/// What a call has printed: the incomplete line, and the last of standard error.
+/// Output of a call: the incomplete line, and the last of standard error.
 #[derive(Default)]
 struct CallLines {
     line: Vec<u8>,

@@ -146,7 +146,7 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
                 }
                 Event::Stdin => match child::read_stdin(&mut buffer) {
                     Ok(count) if count > 0 => call.give_stdin(&buffer[..count]),
-                    // Who shares it may have made it so that reads do not wait.
+                    // A process that shares it may have made it non-blocking.
                     Err(error)
                         if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted]
                             .contains(&error.kind()) => {}

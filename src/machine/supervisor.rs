@@ -122,7 +122,7 @@ fn end_all(children: &Signals) -> io::Result<()> {
         let mut held = Vec::new();
         for process in &left {
             let Some(pidfd) = process.hold()? else { continue };
-            // Who may not be signalled is waited for.
+            // A process that we may not signal is only waited for.
             if grace.has_passed() {
                 let _ = pidfd.signal(SIGKILL);
             } else if !asked.contains(&process.pid) {

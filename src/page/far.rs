@@ -50,7 +50,7 @@ pub(crate) struct Machine {
     received: Received,
 }
 
-/// What that machine has sent.
+/// The state that the machine has sent.
 struct Received {
     machine: MachineName,
     /// The requests to that machine, by numbers, and their results.

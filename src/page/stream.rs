@@ -155,7 +155,7 @@ impl Stream {
     /// up to which it has seen all.
     pub(crate) fn send(&mut self, entries: &[&Entry], last: u64, epoch: &str, out: &mut Vec<u8>) {
         if !self.greeted {
-            // Whatever else it has is gone.
+            // All other sessions that it has are gone.
             let names: Vec<Vec<u8>> = entries.iter().map(|entry| entry.name.as_str().into()).collect();
             send(out, Object::new().list("sessions", &names));
             self.greeted = true;

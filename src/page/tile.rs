@@ -337,7 +337,7 @@ impl Tile {
             shown.insert_str(0, &format!("({} bytes before this are left out)\n", start - entry.offset));
         }
         let row = |line: &str| {
-            // Of a progress bar the last state.
+            // Only the last state of a progress bar counts.
             let last = line.rsplit('\r').find(|state| !state.is_empty()).unwrap_or_default();
             versioned_screen::row_of_texts(&[&cells::shortened(last, LONGEST_COMMAND)])
         };

@@ -44,7 +44,7 @@ impl WaitingCall {
         self.call.watch(poll_set, event);
     }
 
-    /// What the page is told, once the call has ended: nothing if the line was taken.
+    /// The result for the page, once the call has ended: nothing if the line was accepted.
     pub(crate) fn drive(&mut self) -> Option<Option<String>> {
         let mut came = Vec::new();
         let driven = self.call.drive(&mut came);

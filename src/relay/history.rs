@@ -78,9 +78,9 @@ struct SilentPrompt {
 /// they are typed, and at the next prompt nothing.
 #[derive(Default)]
 struct TypedLines {
-    /// Each with the length that the log had then.
+    /// Each line with the length that the log had when it was typed.
     lines: VecDeque<(String, u64)>,
-    /// Of these, with their ends.
+    /// The bytes of all these lines, with their ends.
     length: usize,
     /// How many of them, the last, have been typed since the last command ended.
     new: usize,
@@ -498,7 +498,7 @@ mod tests {
         assert_eq!(typed.take_echo(b"x\r\n"), 0);
         typed.note(b"a\tb  c\rend\r", 0);
         assert_eq!(typed.take_shown("begun\na       b  c\nend"), Some("begun\na\tb  c\nend".into()));
-        // Of one after the other.
+        // Lines that were typed at different times.
         typed.note(b"one\rtwo\r", 100);
         typed.note(b"three\r", 300);
         for (shown, is_it) in

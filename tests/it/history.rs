@@ -19,7 +19,7 @@ fn ended(scratch: &Scratch, handle: &str) -> usize {
     commands(scratch, &[handle]).iter().filter(|command| !command["duration_ms"].is_null()).count()
 }
 
-/// What each is, who typed it, and its exit code.
+/// The text of each command, its source, and its exit code.
 fn told(scratch: &Scratch, handle: &str) -> Vec<(String, String, i64)> {
     let word = |value: &Value| value.as_str().unwrap().to_owned();
     let told = |command: &Value| {
@@ -455,7 +455,7 @@ fn history_shows_other_machines_and_merges_all() {
     there.ts(&["send", &one, "exit 5"]).code(0);
     let followed = following.finish().code(0).out();
     assert!(followed.lines().last().unwrap().ends_with("  exit 5"), "{followed}");
-    // What is known of the others is shown where one cannot be reached.
+    // If one machine cannot be reached, the commands of the others are shown.
     there.ts(&["machine", "add", "gone", "false"]).code(0);
     let ran = there.ts(&["history", "--on=all", "--all", "--json", "--last=1"]).code(255);
     assert!(ran.out().contains("exit 5"), "{ran:?}");
@@ -654,7 +654,7 @@ fn history_agrees_with_the_system_calls_of_each_shell_and_with_the_history_of_ba
         scratch.ts(&["wait", &handle, "--exit"]).code(0);
         tracing.finish();
         let calls = fs::read_to_string(calls).unwrap();
-        // Of those that overlap, the beginnings.
+        // If calls overlap, their beginnings count.
         let mut executed: Vec<&str> = calls
             .lines()
             .filter(|call| call.ends_with(" = 0") || call.ends_with("<unfinished ...>"))

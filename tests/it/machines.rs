@@ -68,7 +68,7 @@ impl Elsewhere {
     pub(crate) fn add_line(&self) {
         let script = self.scratch.path.join("line");
         fs::write(&script, LINE).unwrap();
-        // What is in the pipes is lost with it, and nobody holds the others' ends.
+        // The bytes in the pipes are lost with it, and no process holds the other ends.
         let pipes = "exec 3<&0; exec env HOME=$0 sh \
             < <(exec -a cat perl $1 $1-there <&3 3<&-) > >(exec -a cat perl $1 $1-back 3<&-) 3<&-";
         self.add(&["bash", "-c", pipes, self.home.to_str().unwrap(), script.to_str().unwrap()]);
@@ -89,7 +89,7 @@ impl Elsewhere {
         }
     }
 
-    /// What there is of a session in its folder there.
+    /// The files of a session in its folder there.
     fn file(&self, handle: &str, name: &str) -> String {
         let (_, handle) = handle.split_once(':').unwrap();
         let path = self.home.join(".nbs-ts/sessions").join(handle).join(name);
@@ -150,7 +150,7 @@ pub(crate) fn name_of(pid: &str) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let name =
         String::from_utf8_lossy(words.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
-    // What a script has executed is called by its path.
+    // A program that a script has executed is called by its path.
     name.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
@@ -343,7 +343,7 @@ fn calls_go_on_when_another_way_to_their_machine_is_given() {
     eventually("the call's beginning", || there.processes().iter().any(is_call));
     let before = there.bridges();
     there.add(&["env", &format!("HOME={}", there.home.display()), "sh", "-s"]);
-    // Of two bridges, each would take the other's connection away, time and again.
+    // Two bridges would take the connection from each other again and again.
     eventually("the next bridge", || there.bridges().len() == 1 && there.bridges() != before);
     there.ts(&["send", &session, "go"]).code(0);
     waiting.finish().code(0).stdout(format!("{session}\texit\t6\n")).silent();
@@ -364,9 +364,9 @@ impl Sshd {
             let mut keygen = Command::new("ssh-keygen");
             run(keygen.args(["-q", "-t", "ed25519", "-N", "", "-f", &path(key)])).code(0);
         }
-        // Where a server that does not run under systemd wants to be jailed.
+        // The directory to which a server confines itself; systemd would create it.
         fs::create_dir_all("/run/sshd").unwrap();
-        // One that nobody has at the moment.
+        // A port that is free now.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut sshd = Command::new("/usr/sbin/sshd");
         let mut sshd = sshd

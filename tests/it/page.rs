@@ -548,7 +548,7 @@ fn commands_and_their_output_can_be_read() {
     assert_eq!(told, [["2", "3", "sh -c 'exit 3'"], ["1", "0", "printf '\\033[31mred\\nrest\\n'"]]);
     assert_eq!(rows("POST", "output", "1"), [["red"], ["rest"]]);
     assert_eq!(rows("POST", "output", "2"), [[""; 0]; 0]);
-    // Of a progress bar the last state, and of much output the end.
+    // A progress bar shows its last state, and long output its end.
     scratch.ts(&["run", &handle, "seq 20000"]).code(0);
     let long = rows("POST", "output", "3");
     assert!(

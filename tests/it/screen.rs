@@ -626,7 +626,7 @@ fn an_update_is_shown_when_it_is_whole_or_takes_too_long() {
     // One that never ends, of a program that goes on printing.
     scratch.ts(&["send", &handle, ""]).code(0);
     eventually("what it prints", || shown().starts_with("never."));
-    // What is asked is answered from all that was printed; a dead session has no update to wait for.
+    // Queries are answered from all output; a dead session has no unfinished update.
     let handle = scratch.create("printf 'old\\033[?2026h\\033[H\\033[2Jlast'");
     scratch.wait_for_end(&handle);
     assert_eq!(scratch.ts(&["screen", &handle]).code(0).out().lines().next(), Some("last"));

@@ -50,7 +50,7 @@ impl Line {
         }
         let at = random.usize(..piece.len());
         match random.u8(..7) {
-            // What some transports have printed between two pieces of about 11 bytes.
+            // Some transports insert text between two pieces of about 11 bytes.
             0 => drop(piece.splice(at..at, *b"-inserted!\n")),
             1 => piece[at] ^= 1 << random.u8(..8),
             2 => piece.truncate(at),
@@ -76,7 +76,7 @@ impl Line {
     }
 }
 
-/// What executes a call: it prints what it is to print, reads all, and ends.
+/// The program of a call: it prints its output, reads its input, and ends.
 struct Program {
     printed: [usize; 2],
     read: Vec<u8>,
@@ -351,7 +351,7 @@ impl World {
         }
     }
 
-    /// What the far side has said.
+    /// Handles a frame of the far side.
     fn pass_on(&mut self, number: u32, frame: WireFrame) {
         let Some(connection) = &mut self.connection else { return };
         match frame {
@@ -472,7 +472,7 @@ impl Bridge {
         self.0.put(number, frame);
         self.0.flush(&mut bytes).unwrap();
         far.receive(&bytes, now);
-        // Of each call, the process with its key as PID is stopped.
+        // For each call, the process with its key as PID is stopped.
         std::iter::from_fn(|| far.next_effect(now, &|key| Some(key as u32))).collect()
     }
 

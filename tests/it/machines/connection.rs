@@ -130,7 +130,7 @@ fn rests_while_another_waits(resting: &str, waiting: &str) {
         })
     };
     eventually("somebody waiting", || has_socket(waiting) && sleeps(waiting));
-    // Who tries again and again never sleeps.
+    // A loop of attempts never sleeps.
     eventually("rest", || (0..200).all(|_| sleeps(resting)));
 }
 
@@ -182,7 +182,7 @@ fn call_while_some_are_stopped(who: impl Fn(&Elsewhere) -> Vec<String>, why: &st
     there.ts(&["wait", &session, "--exit", "--timeout=0.1"]).code(255).stdout("").complains("nbs-ts machine");
     signal("CONT", &who);
     there.ts(&["wait", &session, "--input", "--timeout=100"]).code(0);
-    // Where the connection stands, it is a timeout like any other.
+    // With a connection, it is a timeout like any other.
     there.ts(&["wait", &session, "--exit", "--timeout=0"]).code(3);
 }
 

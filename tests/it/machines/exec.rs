@@ -92,7 +92,7 @@ fn a_signal_goes_there_and_all_processes_of_a_program_end_with_it() {
     }
     let ran = call.finish();
     assert!(ran.out() == "ready\ngot it\n" || ran.out().is_empty(), "{ran:?}");
-    // What it leaves running, in a session of its own or not, ends with it.
+    // Its background processes end with it, also those in sessions of their own.
     there.ts(&["exec", "box", "sleep 1000 & setsid sleep 1000 & exit 3"]).code(3).silent();
     eventually("their end", || !runs(&there, "sleep"));
     // So it does when its caller is killed.

@@ -78,7 +78,7 @@ fn ask(port: u16, bytes: &[u8]) -> Vec<u8> {
     thread::scope(|scope| {
         let mut writer = stream.try_clone().unwrap();
         scope.spawn(move || {
-            // What has gone shows in the answer.
+            // The answer shows what was sent.
             let _ = writer.write_all(bytes);
             let _ = writer.shutdown(Shutdown::Write);
         });

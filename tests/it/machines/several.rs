@@ -23,7 +23,7 @@ fn several_machines_in_one_call() {
     let work = there.ts(&["create", "--on=other", "--no-helper", "--name=work", "sleep 1000"]).code(0).out();
     there.ts(&["find", "--on=all", "work"]).code(0).stdout(&work).silent();
     there.ts(&["kill", work.trim_end()]).code(0);
-    // Of those that live, wherever; on one machine there is none.
+    // Only live sessions count; one machine has none.
     let any = there.scratch.start(&["wait", "--any", "--all", "--on=all", "--exit", "--timeout=100"]);
     // It waits for those that live when it looks, and has connected to one.
     eventually("its call", || {
@@ -140,7 +140,7 @@ fn sessions_of_several_machines_are_seen_and_waited_for_together() {
     let read = "printf 'Delete? \\033[31mred'; read x; echo got $x; exec sleep 1000";
     let asks = named(&["create", "--on=box", "--no-helper", "--name=asks", read]);
     there.ts(&["create", "--on=box", "--no-helper", "--name=works", "exec sleep 1000"]).code(0);
-    // Whoever waits first, wherever that is; a machine without sessions is none to wait for.
+    // The first session that waits counts, on any machine; a machine without sessions is left out.
     let waited = there.ts(&["wait", "--any", "--all", "--on=all", "--waiting", "--exit"]).code(0);
     waited.stdout(format!("{asks}\twaiting\tline\n"));
     let empty = there.scratch.path.join("empty");
@@ -169,7 +169,7 @@ fn sessions_of_several_machines_are_seen_and_waited_for_together() {
     assert!(listed.complains("nbs-ts: gone: nothing was done").out().contains("box:@asks"));
     there.ts(&["machine", "remove", "gone"]).code(0);
 
-    // What they do from now on is told as it comes.
+    // Later changes are printed as they come.
     let mut follow = there.scratch.command("nbs-ts");
     let mut follow =
         follow.args(["list", "--json", "--follow", "--on=all"]).stdout(Stdio::piped()).spawn().unwrap();
