@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     io,
     os::unix::{ffi::OsStringExt, process::CommandExt},
-    process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio},
 };
 
 use crate::{
@@ -133,6 +133,10 @@ impl Local {
     fn start(words: Vec<OsString>) -> io::Result<Local> {
         let mut command = child::ourselves(machine::CALL);
         command.args([&std::process::id().to_string(), "pipes", "exec"]).args(words);
+        Local::of(command)
+    }
+
+    fn of(mut command: Command) -> io::Result<Local> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A C-c is for us; it cleans up when we have ended.
         command.process_group(0);
@@ -190,11 +194,12 @@ impl Local {
     }
 }
 
-/// Until the second has ended; returns whether both have done all. `passed` gets the number of bytes that
-/// have passed.
+/// Until both have ended, or the second has failed; returns whether both have done all. `passed` gets the
+/// number of bytes that have passed.
 pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) -> Result<bool> {
     let mut pending: Vec<u8> = Vec::new();
     let mut sent = None;
+    let mut received = false;
     loop {
         let reads = pending.len() < MOST_PENDING;
         let mut came = Vec::new();
@@ -208,6 +213,18 @@ pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) 
                 Came::Ended(End::Exit(code)) => sent = Some(code),
                 Came::Ended(End::Lost(failure)) => return Err(failure),
             }
+        }
+        if received {
+            // The second knows by what it got that all has come; whether all was sent, the first says.
+            if let Some(code) = sent {
+                return Ok(code == 0);
+            }
+            from.take(pending.len());
+            pending.clear();
+            let mut poll_set = PollSet::new();
+            let deadline = from.watch(&mut poll_set, true);
+            poll_set.wait(deadline).trying("wait for the other machine")?;
+            continue;
         }
         let mut count = 0;
         while count < pending.len() && to.wants_input() {
@@ -227,11 +244,12 @@ pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) 
             match came {
                 Came::Stdout(bytes) => to.take(bytes.len()),
                 Came::Stderr(bytes) => to.print_errors(&bytes),
-                Came::Ended(End::Exit(code)) => return Ok(code == 0 && sent.is_none_or(|sent| sent == 0)),
+                Came::Ended(End::Exit(0)) => received = true,
+                Came::Ended(End::Exit(_)) => return Ok(false),
                 Came::Ended(End::Lost(failure)) => return Err(failure),
             }
         }
-        if !pending.is_empty() && to.wants_input() {
+        if received || (!pending.is_empty() && to.wants_input()) {
             continue;
         }
         let mut poll_set = PollSet::new();
@@ -240,5 +258,33 @@ pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) 
             deadline = deadline.min(from.watch(&mut poll_set, pending.len() < MOST_PENDING));
         }
         poll_set.wait(deadline).trying("wait for the other machine")?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs, io::Result, path::Path};
+
+    use super::*;
+
+    fn local(script: &str, fifo: &Path) -> Result<Side> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(fifo);
+        Local::of(command).map(Side::Here)
+    }
+
+    #[test]
+    fn a_sender_that_fails_last_has_failed() -> Result<()> {
+        let folder = env::temp_dir().join(format!("nbs-pump-{:x}", fastrand::u64(..)));
+        fs::create_dir(&folder)?;
+        let fifo = folder.join("ended");
+        assert!(Command::new("mkfifo").arg(&fifo).status()?.success());
+        for code in [0, 1] {
+            // It learns from the fifo that the receiver has ended.
+            let from = local(&format!("printf x; cat < \"$1\"; exit {code}"), &fifo)?;
+            let to = local("exec 3> \"$1\"; head -c 1 > /dev/null", &fifo)?;
+            assert_eq!(pump(from, to, |_| ()).ok(), Some(code == 0));
+        }
+        fs::remove_dir_all(folder)
     }
 }
