@@ -9,7 +9,7 @@ use crate::{
     cli::{self, Args},
     help::{self, page::Page, texts::Text, topics::Topic},
     json::Object,
-    outcome::{Failure, Result},
+    outcome::{Reason, Result},
     ts::remote,
 };
 
@@ -77,7 +77,7 @@ pub(crate) fn run(applet: &'static Applet, args: &mut Args) -> Result<()> {
         }),
     };
     match done {
-        Err(Failure::HelpAsked) => help(applet, args.json_asked()),
+        Err(failure) if failure.is(Reason::HelpAsked) => help(applet, args.json_asked()),
         other => other,
     }
 }

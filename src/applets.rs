@@ -42,7 +42,7 @@ use crate::{
         topics::{self, TOPICS},
     },
     install, machine,
-    outcome::{Failure, Result, Trying},
+    outcome::{Failure, Reason, Result, Trying},
     sys::{
         files, inherited, links,
         signals::{self, SIGPIPE},
@@ -117,7 +117,8 @@ fn applet(name: &OsStr) -> Result<&'static Applet> {
 fn multicall(called_as: &OsStr, args: &mut Args) -> (String, Result<()>) {
     use lexopt::Arg::{Long, Value};
     let ours = match args.next() {
-        Ok(None) | Err(Failure::HelpAsked) => overall_help(args.json_asked()),
+        Ok(None) => overall_help(args.json_asked()),
+        Err(failure) if failure.is(Reason::HelpAsked) => overall_help(args.json_asked()),
         Ok(Some(Long("list"))) => cli::print(link_names()),
         Ok(Some(Long("install"))) => install(called_as, args),
         Ok(Some(Long("completions"))) => completions(args),
@@ -135,11 +136,11 @@ fn multicall(called_as: &OsStr, args: &mut Args) -> (String, Result<()>) {
 
 /// Runs the applet; if the call is wrong, prints its usage.
 fn run_called(applet: &'static Applet, args: &mut Args) -> Result<()> {
-    applet::run(applet, args).map_err(|failure| match (failure, applet.run) {
-        (Failure::BadArgs(why), Run::Call(_)) => {
-            Failure::bad_args(format!("{why}; usage: {}", applet.page().usage[0]))
+    applet::run(applet, args).map_err(|failure| match (failure.reason(), applet.run) {
+        (Reason::BadArgs, Run::Call(_)) => {
+            failure.reworded(|why| format!("{why}; usage: {}", applet.page().usage[0]))
         }
-        (other, _) => other,
+        _ => failure,
     })
 }
 
@@ -361,7 +362,7 @@ fn end(who: &str, failure: Failure, json: bool) -> ExitCode {
         // If standard error is closed, no one reads this.
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
-    if matches!(failure, Failure::ReaderGone) {
+    if failure.is(Reason::ReaderGone) {
         signals::end_as_by(SIGPIPE);
     }
     failure.exit_code()

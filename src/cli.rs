@@ -56,7 +56,7 @@ impl Args {
                     words.next();
                     self.json = true;
                 }
-                b"--help" | b"-h" => return Err(Failure::HelpAsked),
+                b"--help" | b"-h" => return Err(Failure::help_asked()),
                 b"--" => {
                     self.options_over = true;
                     break;
@@ -298,7 +298,7 @@ pub(crate) fn warn(who: &str, warning: &str) {
 /// The result of writing an answer.
 pub(crate) fn written(result: io::Result<()>) -> Result<()> {
     match result {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::ReaderGone),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::reader_gone()),
         other => other.trying("write to standard output"),
     }
 }

@@ -3,215 +3,181 @@
 //! There is one grammar of messages, `<who>: cannot <what>: <why>`, on one line of standard error, and it is
 //! put together here and nowhere else. Control characters of users' and programs' text are shown escaped.
 
-use std::{fmt, io, ops::Deref, process::ExitCode};
+use std::{fmt, io, process::ExitCode};
 
 use crate::{json::Object, terminal::text};
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
-/// Why a call failed.
+/// Why a call failed. One pointer, since it is passed up through many calls, most of which never see one.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) struct Failure(Box<Details>);
+
+#[derive(Debug)]
+struct Details {
+    reason: Reason,
+    // `None` if the call has printed its answer already, or has none.
+    message: Option<String>,
+    // The facts of the message, for programs.
+    evidence: Option<Object>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
     /// Exit 1: it was tried, and the system or the other side refused.
-    Failed(Message),
+    Failed,
     /// Exit 2: there is no such session.
-    NotFound(Message),
+    NotFound,
     /// Exit 3: our deadline passed; the awaited event may still come.
-    TimedOut(Message),
+    TimedOut,
     /// Exit 4: the command line is wrong; nothing was tried.
-    BadArgs(Message),
-    /// Any exit code: of `run`, which passes on its command's own, and has codes of its own for other
-    /// results.
-    Status(Box<Status>),
-    /// Exit 1, and the answer has been printed already: no message.
-    Quiet,
-    /// The reader of our output has gone: we end as SIGPIPE would end us.
+    BadArgs,
+    /// Any exit code: `run` passes on that of its command, and has codes of its own for other results.
+    Status { code: u8, kind: &'static str },
+    /// Exit 1: the reader of our output has gone. The process ends as SIGPIPE would end it.
     ReaderGone,
     /// `--help` stood on the command line: the caller prints it, and exits 0.
     HelpAsked,
 }
 
-/// A message, behind a pointer: a failure is passed up through many calls, most of which have none.
-#[derive(Debug)]
-pub(crate) struct Message(Box<Said>);
-
-#[derive(Debug)]
-struct Said {
-    text: String,
-    // Its facts, for programs.
-    evidence: Option<Object>,
-}
-
-impl Deref for Message {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0.text
-    }
-}
-
-impl fmt::Display for Message {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self)
-    }
-}
-
-impl From<String> for Message {
-    fn from(text: String) -> Message {
-        Message(Box::new(Said { text, evidence: None }))
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Status {
-    pub(crate) code: u8,
-    pub(crate) kind: &'static str,
-    pub(crate) message: Option<Message>,
-}
-
 impl Failure {
     #[cold]
+    #[inline(never)]
+    fn new(reason: Reason, message: Option<String>) -> Failure {
+        Failure(Box::new(Details { reason, message, evidence: None }))
+    }
+
+    #[cold]
     pub(crate) fn failed(message: String) -> Failure {
-        Failure::Failed(message.into())
+        Failure::new(Reason::Failed, Some(message))
     }
 
     #[cold]
     pub(crate) fn not_found(message: String) -> Failure {
-        Failure::NotFound(message.into())
+        Failure::new(Reason::NotFound, Some(message))
     }
 
     #[cold]
     pub(crate) fn timed_out(message: String) -> Failure {
-        Failure::TimedOut(message.into())
+        Failure::new(Reason::TimedOut, Some(message))
     }
 
     #[cold]
     pub(crate) fn bad_args(message: String) -> Failure {
-        Failure::BadArgs(message.into())
+        Failure::new(Reason::BadArgs, Some(message))
     }
 
     /// `message`: `None` if it has been printed already.
     #[cold]
     pub(crate) fn status(code: u8, kind: &'static str, message: Option<String>) -> Failure {
-        Failure::Status(Box::new(Status { code, kind, message: message.map(Message::from) }))
+        Failure::new(Reason::Status { code, kind }, message)
+    }
+
+    /// Exit 1: the answer has been printed already.
+    #[cold]
+    pub(crate) fn quiet() -> Failure {
+        Failure::new(Reason::Failed, None)
+    }
+
+    #[cold]
+    pub(crate) fn reader_gone() -> Failure {
+        Failure::new(Reason::ReaderGone, None)
+    }
+
+    #[cold]
+    pub(crate) fn help_asked() -> Failure {
+        Failure::new(Reason::HelpAsked, None)
+    }
+
+    pub(crate) fn reason(&self) -> Reason {
+        self.0.reason
+    }
+
+    pub(crate) fn is(&self, reason: Reason) -> bool {
+        self.0.reason == reason
+    }
+
+    /// The same message of another reason.
+    pub(crate) fn because(mut self, reason: Reason) -> Failure {
+        self.0.reason = reason;
+        self
     }
 
     /// The same in a caller's own codes.
     pub(crate) fn into_status(self, code: u8, kind: &'static str) -> Failure {
-        let message = match self {
-            Failure::Failed(message)
-            | Failure::NotFound(message)
-            | Failure::TimedOut(message)
-            | Failure::BadArgs(message) => Some(message),
-            Failure::Status(status) => status.message,
-            Failure::Quiet | Failure::ReaderGone | Failure::HelpAsked => None,
-        };
-        Failure::Status(Box::new(Status { code, kind, message }))
+        self.because(Reason::Status { code, kind })
     }
 
     /// The same, with the facts that its message states as fields of `--json`.
     pub(crate) fn with_evidence(mut self, evidence: Object) -> Failure {
-        if let Some(message) = self.message_mut() {
-            let known = message.0.evidence.take().unwrap_or_default();
-            message.0.evidence = Some(known.and(Some(&evidence)));
-        }
+        let known = self.0.evidence.take().unwrap_or_default();
+        self.0.evidence = Some(known.and(Some(&evidence)));
         self
     }
 
     /// The same, with a message made from its message.
     pub(crate) fn reworded(mut self, reword: impl FnOnce(&str) -> String) -> Failure {
-        if let Some(message) = self.message_mut() {
-            message.0.text = reword(message);
-        }
+        self.0.message = self.0.message.as_deref().map(reword);
         self
     }
 
     /// The number that the process exits with.
     pub(crate) fn code(&self) -> u8 {
-        match self {
-            Failure::HelpAsked => 0,
-            Failure::Failed(_) | Failure::Quiet | Failure::ReaderGone => 1,
-            Failure::NotFound(_) => 2,
-            Failure::TimedOut(_) => 3,
-            Failure::BadArgs(_) => 4,
-            Failure::Status(status) => status.code,
+        match self.0.reason {
+            Reason::HelpAsked => 0,
+            Reason::Failed | Reason::ReaderGone => 1,
+            Reason::NotFound => 2,
+            Reason::TimedOut => 3,
+            Reason::BadArgs => 4,
+            Reason::Status { code, .. } => code,
         }
     }
 
     /// The word for this kind of failure in `--json` output.
     pub(crate) fn kind(&self) -> &'static str {
-        match self {
-            Failure::Failed(_) | Failure::Quiet | Failure::ReaderGone | Failure::HelpAsked => "failed",
-            Failure::NotFound(_) => "not_found",
-            Failure::TimedOut(_) => "timeout",
-            Failure::BadArgs(_) => "bad_arguments",
-            Failure::Status(status) => status.kind,
+        match self.0.reason {
+            Reason::Failed | Reason::ReaderGone | Reason::HelpAsked => "failed",
+            Reason::NotFound => "not_found",
+            Reason::TimedOut => "timeout",
+            Reason::BadArgs => "bad_arguments",
+            Reason::Status { kind, .. } => kind,
         }
     }
 
     /// Several at once: the message of each, and the exit code of the first.
-    pub(crate) fn all(mut failures: Vec<Failure>) -> Result<()> {
-        if failures.len() == 1 {
-            return failures.pop().map_or(Ok(()), Err);
-        }
-        let said: Vec<&str> = failures.iter().filter_map(Failure::message).collect();
-        let said = said.join("; ");
+    pub(crate) fn all(failures: Vec<Failure>) -> Result<()> {
+        let messages: Vec<&str> = failures.iter().filter_map(Failure::message).collect();
+        let messages = messages.join("; ");
         match failures.into_iter().next() {
             None => Ok(()),
-            Some(Failure::Failed(_)) => Err(Failure::failed(said)),
-            Some(Failure::NotFound(_)) => Err(Failure::not_found(said)),
-            Some(Failure::TimedOut(_)) => Err(Failure::timed_out(said)),
-            Some(Failure::BadArgs(_)) => Err(Failure::bad_args(said)),
-            Some(other) => Err(other),
+            Some(first) => Err(first.reworded(|_| messages)),
         }
     }
 
     pub(crate) fn message(&self) -> Option<&str> {
-        Some(&self.said()?.0.text)
-    }
-
-    fn said(&self) -> Option<&Message> {
-        match self {
-            Failure::Failed(message)
-            | Failure::NotFound(message)
-            | Failure::TimedOut(message)
-            | Failure::BadArgs(message) => Some(message),
-            Failure::Status(status) => status.message.as_ref(),
-            Failure::Quiet | Failure::ReaderGone | Failure::HelpAsked => None,
-        }
-    }
-
-    fn message_mut(&mut self) -> Option<&mut Message> {
-        match self {
-            Failure::Failed(message)
-            | Failure::NotFound(message)
-            | Failure::TimedOut(message)
-            | Failure::BadArgs(message) => Some(message),
-            Failure::Status(status) => status.message.as_mut(),
-            Failure::Quiet | Failure::ReaderGone | Failure::HelpAsked => None,
-        }
+        self.0.message.as_deref()
     }
 
     /// The line (or, with `--json`, the object) for standard error.
     pub(crate) fn line(&self, who: &str, json: bool) -> Option<String> {
-        let message = self.said()?;
+        let message = self.message()?;
         if json {
             let object = Object::new()
                 .text("error", message)
                 .text("kind", self.kind())
                 .number("exit", self.code().into());
-            return Some(object.and(message.0.evidence.as_ref()).line());
+            return Some(object.and(self.0.evidence.as_ref()).line());
         }
         Some(format!("{who}: {}\n", text::escaped(message.as_bytes())))
     }
 
     /// The same, of a machine.
     pub(crate) fn on(self, machine: &impl fmt::Display) -> Failure {
-        match self {
-            Failure::Failed(_) | Failure::NotFound(_) | Failure::TimedOut(_) => {
+        match self.reason() {
+            Reason::Failed | Reason::NotFound | Reason::TimedOut => {
                 self.reworded(|message| format!("{machine}: {message}"))
             }
-            other => other,
+            _ => self,
         }
     }
 

@@ -261,7 +261,7 @@ fn report(task: &TaskFile, ended: &WorkerEnd, timeout: Option<Duration>, json: b
     })?;
     match ended {
         WorkerEnd::State(_, true) => Ok(()),
-        WorkerEnd::State(..) => Err(Failure::Quiet),
+        WorkerEnd::State(..) => Err(Failure::quiet()),
         WorkerEnd::TimedOut => Err(Failure::timed_out(format!(
             "worker '{worker}' timed out{} and was ended; see '{}'",
             timeout.map_or(String::new(), |timeout| format!(" after {timeout:?}")),

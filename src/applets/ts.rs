@@ -60,7 +60,7 @@ use crate::{
     call::{Form, Operand, OptionSyntax, Syntax},
     cli::{self, Args},
     help::{texts::Text, topics},
-    outcome::{Failure, Result},
+    outcome::{Failure, Reason, Result},
 };
 
 include!(concat!(env!("OUT_DIR"), "/verbs.rs"));
@@ -118,7 +118,7 @@ const OTHERS: [(&str, &str); 16] = [
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     use lexopt::Arg::Value;
     let word = match args.next() {
-        Err(Failure::HelpAsked) => return overview(args.json_asked()),
+        Err(failure) if failure.is(Reason::HelpAsked) => return overview(args.json_asked()),
         Ok(Some(Value(word))) => word,
         Ok(Some(other)) => return Err(other.unexpected().into()),
         Ok(None) => {
@@ -153,12 +153,10 @@ fn check_stdout(verb: &Applet) -> Result<()> {
 }
 
 fn with_next_step(failure: Failure, verb: &Applet) -> Failure {
-    match failure {
-        Failure::BadArgs(message) if verb.name != "help" => {
-            Failure::bad_args(format!("{message}; see 'nbs-ts help {}'", verb.name))
-        }
-        other => other,
+    if failure.is(Reason::BadArgs) && verb.name != "help" {
+        return failure.reworded(|message| format!("{message}; see 'nbs-ts help {}'", verb.name));
     }
+    failure
 }
 
 /// The output of `nbs-ts help`.

@@ -87,7 +87,7 @@ pub(crate) fn serve(machine: &MachineName) -> Result<()> {
     let mut bridge = begin(machine).map_err(|failure| {
         // If our caller has gone, there is no one to notify.
         let _ = child::write_stdout(format!("-{failure}").as_bytes());
-        Failure::Quiet
+        Failure::quiet()
     })?;
     while !bridge.is_over() {
         bridge.turn().trying("wait for an event")?;

@@ -74,9 +74,9 @@ pub(crate) fn send(words: &[OsString]) -> Result<()> {
         sender.out.flush()
     })();
     match sent {
-        Ok(()) if sender.failed => Err(Failure::Quiet),
+        Ok(()) if sender.failed => Err(Failure::quiet()),
         // The other end says why it has gone.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::Quiet),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::quiet()),
         sent => sent.trying(what),
     }
 }
@@ -241,9 +241,9 @@ pub(crate) fn receive(words: &[OsString]) -> Result<()> {
     let recursive = recursive == RECURSIVE;
     let mut receiver = Receiver { input, target, recursive, names, levels: Vec::new(), failed: false };
     match receiver.receive() {
-        Ok(()) if receiver.failed => Err(Failure::Quiet),
+        Ok(()) if receiver.failed => Err(Failure::quiet()),
         // The other end says why it has gone.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Failure::Quiet),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Failure::quiet()),
         received => received.trying("receive files"),
     }
 }

@@ -182,7 +182,7 @@ pub(crate) fn forward(
                         // Dropped first, so that no path is left.
                         drop(doors);
                         signals::end_as_by(signal);
-                        return Err(Failure::Quiet);
+                        return Err(Failure::quiet());
                     }
                 }
             }
@@ -244,7 +244,7 @@ impl Door {
                     unread.extend(bytes);
                 }
                 Came::Stderr(bytes) => print_errors(call, &bytes),
-                Came::Ended(End::Exit(_)) => return Err(Failure::Quiet),
+                Came::Ended(End::Exit(_)) => return Err(Failure::quiet()),
                 Came::Ended(End::Lost(failure)) => return Err(failure),
             }
         }

@@ -99,7 +99,7 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
             }
         }
         match stdout.print(&mut call) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Failure::ReaderGone),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Failure::reader_gone()),
             printed => printed.trying("write to standard output")?,
         }
         if stderr.print(&mut call).is_err() {

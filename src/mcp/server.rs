@@ -269,7 +269,7 @@ impl Server<'_> {
         let count = match child::write_stdout(&first[..first.len().min(PIPE_ROOM)]) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Failure::ReaderGone),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Failure::reader_gone()),
             Err(error) => return Err(error).trying("write to standard output"),
         };
         self.unsent.drain(..count);

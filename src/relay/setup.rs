@@ -229,7 +229,7 @@ fn send(word: &str) -> io::Result<()> {
 fn send_failure(failure: Failure) -> Failure {
     // If `create` has gone, no one reads the message.
     let _ = send(&format!("-{failure}"));
-    Failure::Quiet
+    Failure::quiet()
 }
 
 /// For a relay: waits until the files are made by which it starts the command, and

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     json::{self, Object},
     numbers,
-    outcome::{Failure, Result},
+    outcome::{Reason, Result},
     session::{
         Activity, Address, Because, Handle, ListEntry, Name, Notice, ProgramSaid, Report, ReportState,
         ScreenCache, SessionDir, Settings, StateDir, Target, Verdict,
@@ -504,7 +504,7 @@ impl StateDir {
             let mut asked = Vec::new();
             for glance in glances.by_ref().take(BATCH) {
                 let session = match self.open_session(glance.handle.clone()) {
-                    Err(Failure::NotFound(_)) => continue,
+                    Err(failure) if failure.is(Reason::NotFound) => continue,
                     other => other?.within(deadline),
                 };
                 // An unreachable session is shown nevertheless.

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::{
     json::Object,
+    numbers,
     outcome::{Failure, Result},
     session::SessionDir,
     sorted::Map,
@@ -103,7 +104,7 @@ impl CommandEntry {
     pub(crate) fn outcome(&self) -> (String, String) {
         let took = |duration: Duration| match duration.as_secs() {
             0 => format!("{}ms", duration.as_millis()),
-            1..60 => format!("{:.1}s", duration.as_secs_f64()),
+            1..60 => format!("{}s", numbers::seconds(duration, 1)),
             seconds @ 60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
             seconds => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
         };
@@ -144,7 +145,7 @@ impl CommandEntry {
             id: value["command_id"].as_u64()?,
             command: value["command"].as_str()?.to_owned(),
             source: InputSource::parse(value["source"].as_str()?)?,
-            started: Duration::from_micros((value["started"].as_f64()? * 1e6).round() as u64),
+            started: numbers::parse_seconds(value["started"].as_number()?.as_str().as_bytes())?,
             duration: value["duration_ms"].as_u64().map(Duration::from_millis),
             exit_code: value["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok()),
             folder: value["folder"].as_str().map(str::to_owned),

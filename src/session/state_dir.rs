@@ -16,7 +16,7 @@ use std::{
 };
 
 use crate::{
-    outcome::{Failure, Result, Trying},
+    outcome::{Failure, Reason, Result, Trying},
     session::{EndedBy, Events, Handle, ListEntry, Name, Notice, Removal, SessionDir, Target, dir, handle},
     sorted::Set,
     sys::{
@@ -226,7 +226,7 @@ impl StateDir {
             match self.open_session(handle) {
                 Ok(session) => glances.extend(ListEntry::at(&session)),
                 // Removed since we saw its name.
-                Err(Failure::NotFound(_)) => {}
+                Err(failure) if failure.is(Reason::NotFound) => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -249,7 +249,7 @@ impl StateDir {
     pub(crate) fn remove(&self, handle: &Handle, cause: EndedBy) -> Result<()> {
         let Some(sessions) = &self.sessions else { return Ok(()) };
         let session = match self.open_session(handle.clone()) {
-            Err(Failure::NotFound(_)) => return Ok(()),
+            Err(failure) if failure.is(Reason::NotFound) => return Ok(()),
             other => other?,
         };
         // A session whose relay cannot be ended records its end itself, if it can.
@@ -284,7 +284,7 @@ impl StateDir {
         for name in self.names()? {
             let handle = handle::of_folder(&name).filter(|handle| !events.has(handle));
             let told = handle.map_or(Ok(()), |handle| self.record_end_of(handle));
-            failures.extend(told.err().filter(|failure| !matches!(failure, Failure::NotFound(_))));
+            failures.extend(told.err().filter(|failure| !failure.is(Reason::NotFound)));
         }
         Failure::all(failures)
     }
@@ -325,7 +325,7 @@ impl StateDir {
         let mut ended = Vec::new();
         for glance in self.glances(&|_| true)?.into_iter().filter(|glance| !glance.alive) {
             let session = match self.open_session(glance.handle) {
-                Err(Failure::NotFound(_)) => continue,
+                Err(failure) if failure.is(Reason::NotFound) => continue,
                 other => other?,
             };
             let before = session.settings().boot.is_some_and(|its| its != boot);
@@ -416,7 +416,7 @@ impl StateDir {
         let mut dead = Vec::new();
         for glance in self.glances(&|_| true)? {
             match self.open_session(glance.handle.clone()) {
-                Err(Failure::NotFound(_)) => {}
+                Err(failure) if failure.is(Reason::NotFound) => {}
                 Err(failure) => return Err(failure),
                 Ok(_) if glance.alive => collected.alive += 1,
                 Ok(session) => dead.push((session.last_sign(), glance)),

@@ -29,7 +29,7 @@ use crate::{
         call_process::{CallProcess, default_on},
         name::{self, MachineName},
     },
-    outcome::{Failure, Result, Trying},
+    outcome::{Failure, Reason, Result, Trying},
     session::{ActivityView, CommandEntry, StateDir, by_time},
     sys::{
         child,
@@ -293,7 +293,7 @@ impl Plan {
             for event in poll_set.wait(call.deadline()).trying("wait for the other machine")? {
                 match event {
                     CallEvent::Call => {}
-                    CallEvent::ReaderGone => return Err(Failure::ReaderGone),
+                    CallEvent::ReaderGone => return Err(Failure::reader_gone()),
                     CallEvent::Signal(index) => {
                         let (signal, caught) = &mut signals[index];
                         if caught.take() && !call.is_open() {
@@ -417,7 +417,7 @@ impl Plan {
             }
             let events = poll_set.wait(deadline).trying("wait for the other machines")?;
             if events.contains(&CallEvent::ReaderGone) {
-                return Err(Failure::ReaderGone);
+                return Err(Failure::reader_gone());
             }
         }
     }
@@ -429,14 +429,11 @@ const LOST: u8 = 255;
 /// The result of a call that could not print its output: `run` has a code for it that no command
 /// returns.
 fn unprinted(verb: &str, failure: Failure) -> Failure {
-    match failure {
-        Failure::ReaderGone => failure,
-        failure if verb == "run" => {
-            let kind = failure.kind();
-            failure.into_status(125, kind)
-        }
-        failure => failure,
+    if verb != "run" || failure.is(Reason::ReaderGone) {
+        return failure;
     }
+    let kind = failure.kind();
+    failure.into_status(125, kind)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -499,7 +496,9 @@ fn begin(
 fn outcome(verb: &str, end: End, nonsense: Option<Failure>) -> Result<()> {
     match (end, nonsense) {
         // `run` has an exit code of its own for this.
-        (End::Lost(late @ Failure::TimedOut(_)), _) if verb == "run" => Err(late.into_status(124, "timeout")),
+        (End::Lost(late), _) if verb == "run" && late.is(Reason::TimedOut) => {
+            Err(late.into_status(124, "timeout"))
+        }
         (End::Lost(failure), _) | (_, Some(failure)) => Err(failure),
         (End::Exit(0), None) => Ok(()),
         (End::Exit(code), None) => Err(Failure::status(code, "failed", None)),

@@ -192,7 +192,7 @@ impl Monitor {
             Err(failure) => {
                 // If the caller has gone, there is no one to notify.
                 let _ = send(format!("-{failure}").into_bytes());
-                return Err(Failure::Quiet);
+                return Err(Failure::quiet());
             }
         };
         // If the caller has gone, its missing reply shows that.

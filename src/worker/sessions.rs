@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use crate::{
-    outcome::{Failure, Result, Trying},
+    outcome::{Reason, Result, Trying},
     session::{self, EndedBy, Handle, ListEntry, Name, OutputLog, Piece, StateDir, Target},
     sys::{
         deadline::Deadline,
@@ -68,7 +68,7 @@ impl Followed {
     pub(crate) fn open_if_there(state_dir: &StateDir, handle: &Handle) -> Result<Option<Followed>> {
         match Followed::open(state_dir, handle) {
             Ok(session) => Ok(Some(session)),
-            Err(Failure::NotFound(_)) => Ok(None),
+            Err(failure) if failure.is(Reason::NotFound) => Ok(None),
             Err(failure) => Err(failure),
         }
     }
@@ -117,7 +117,7 @@ impl Followed {
                     opened = session.log()?;
                     &opened
                 }
-                Err(Failure::NotFound(_)) => return Ok(()),
+                Err(failure) if failure.is(Reason::NotFound) => return Ok(()),
                 Err(failure) => return Err(failure),
             },
         };

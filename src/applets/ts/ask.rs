@@ -69,7 +69,7 @@ use crate::{
     call::CommandLine,
     cli,
     json::Object,
-    outcome::{Failure, Result, Trying},
+    outcome::{Failure, Reason, Result, Trying},
     session::{
         InputSource, OutputLog, Piece, ScreenCache, SessionDir, StateDir,
         client::{
@@ -185,9 +185,9 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     }
 
     // It has been typed: a relay that is stopped from here on uses up the rest of the time.
-    let late = |failure| match failure {
-        Failure::Failed(message) if deadline.has_passed() => Failure::TimedOut(message),
-        other => other,
+    let late = |failure: Failure| match failure.reason() {
+        Reason::Failed if deadline.has_passed() => failure.because(Reason::TimedOut),
+        _ => failure,
     };
     let from = WatchStart { offset: Some(offset), completion: last.map(|last| last.saturating_add(1)) };
     let mut watches = [SessionWatch::begin(&session, &conditions, from).map_err(late)?];
@@ -228,7 +228,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         cli::warn("nbs-ts", &how);
     }
     match &watch.met {
-        Some(met) if met.is_failure() => Err(Failure::Quiet),
+        Some(met) if met.is_failure() => Err(Failure::quiet()),
         Some(met) if met.condition == "input" && !conditions.input => {
             match passed_over(&session, offset..met.offset)? {
                 Some(why) => Err(why),
@@ -284,12 +284,10 @@ fn passed_over(session: &SessionDir, since: Range<u64>) -> Result<Option<Failure
 
 /// The same, with a hint.
 fn with_hint(session: &SessionDir, conditions: &Conditions, failure: Failure) -> Failure {
-    match failure {
-        Failure::TimedOut(_) if !conditions.input && Diagnosis::now(session).is_asked_for_input() => {
-            failure.reworded(|message| format!("{message}; try --input to end the answer there"))
-        }
-        other => other,
+    if failure.is(Reason::TimedOut) && !conditions.input && Diagnosis::now(session).is_asked_for_input() {
+        return failure.reworded(|message| format!("{message}; try --input to end the answer there"));
     }
+    failure
 }
 
 /// The exit code where a program began to ask something else before the text was typed.
@@ -310,7 +308,7 @@ fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration)
         (Some(met), _) => Ok(TerminalState::parse(&met.detail)),
         (None, WatchEnd::Ended(_)) => Err(session.ended()),
         (None, over) => Err(match watches[0].in_vain(&over, timeout) {
-            late @ Failure::TimedOut(_) => {
+            late if late.is(Reason::TimedOut) => {
                 late.reworded(|message| format!("{message}; the text was not typed"))
             }
             other => other,

@@ -127,7 +127,7 @@ impl Follower<'_> {
             poll_set.gone(&self.stdout, FollowerEvent::ReaderGone);
             let events = poll_set.wait(Deadline::NEVER).trying("wait for output")?;
             if events.contains(&FollowerEvent::ReaderGone) {
-                return Err(Failure::ReaderGone);
+                return Err(Failure::reader_gone());
             }
             match client.receive_news(Deadline::after(Duration::ZERO), None)? {
                 WaitOutcome::TimedOut => {}

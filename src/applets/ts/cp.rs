@@ -88,7 +88,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         is_whole &= pump(from, to, |count| progress.pass(count))?;
     }
     progress.end();
-    if is_whole { Ok(()) } else { Err(Failure::Quiet) }
+    if is_whole { Ok(()) } else { Err(Failure::quiet()) }
 }
 
 /// A line on the terminal that shows how far it is.

@@ -62,7 +62,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         cli::print(if call.json() { finding.json() } else { finding.text() })?;
     }
     let bad = findings.iter().any(|finding| finding.needed && finding.found.is_err());
-    if bad { Err(Failure::Quiet) } else { Ok(()) }
+    if bad { Err(Failure::quiet()) } else { Ok(()) }
 }
 
 impl Finding {

@@ -133,7 +133,7 @@ impl Teller {
             }
             let events = poll_set.wait(deadline).trying(what)?;
             if events.iter().any(|event| matches!(event, TellerEvent::ReaderGone)) {
-                return Err(Failure::ReaderGone);
+                return Err(Failure::reader_gone());
             }
             for event in events {
                 if let (TellerEvent::Feed(event), Some(following)) = (event, &mut following) {

@@ -33,13 +33,13 @@ use std::{
 use crate::{
     call::CommandLine,
     machine::{call::RemoteCall, name, streams},
-    outcome::{Failure, Result},
+    outcome::{Failure, Reason, Result},
 };
 
 /// Why there is no such option. git asks by `-G` whether this is OpenSSH: that fails without a message.
 pub(super) fn reject(option: &OsStr) -> Failure {
     if option == "-G" {
-        return Failure::Quiet;
+        return Failure::quiet();
     }
     Failure::bad_args(format!("invalid option '{}'; see 'nbs-ts help exec'", option.display()))
 }
@@ -64,11 +64,5 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 
 /// No code of ours can be mistaken for the program's.
 fn of_exec(failure: Failure) -> Failure {
-    match failure {
-        Failure::Failed(_) => {
-            let kind = failure.kind();
-            failure.into_status(255, kind)
-        }
-        failure => failure,
-    }
+    if failure.is(Reason::Failed) { failure.into_status(255, "failed") } else { failure }
 }

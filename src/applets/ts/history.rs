@@ -53,7 +53,7 @@ use crate::{
     call::CommandLine,
     cli,
     json::Object,
-    outcome::{Failure, Result, Trying},
+    outcome::{Failure, Reason, Result, Trying},
     session::{
         CommandEntry, Handle, Name, SESSION_ENV, SessionDir, StateDir, Target, by_time,
         client::{RelayClient, WaitOutcome},
@@ -117,7 +117,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         let mut found = Vec::new();
         for glance in state_dir.glances(&picked)? {
             let session = match state_dir.session(&Target::Handle(glance.handle.clone())) {
-                Err(Failure::NotFound(_)) => continue,
+                Err(failure) if failure.is(Reason::NotFound) => continue,
                 session => session?,
             };
             let line = |entry: CommandEntry| (entry.started, line(&entry, &glance.handle, true, json));
@@ -194,7 +194,7 @@ fn follow(
             poll_set.readable(relay, false);
             poll_set.gone(&stdout, true);
             if poll_set.wait(Deadline::NEVER).trying("wait for commands")?.contains(&true) {
-                return Err(Failure::ReaderGone);
+                return Err(Failure::reader_gone());
             }
         }
     }

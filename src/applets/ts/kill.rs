@@ -28,7 +28,7 @@ use crate::{
     call::CommandLine,
     cli,
     json::Object,
-    outcome::{Failure, Result},
+    outcome::{Failure, Reason, Result},
     session::{self, EndedBy, Handle, Name, StateDir, Target},
     sorted::Set,
     terminal::text,
@@ -61,7 +61,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         };
         match handle {
             Ok(handle) if seen.insert(handle.clone()) => handles.push((handle, name)),
-            Err(Failure::NotFound(_)) if if_exists => {}
+            Err(failure) if failure.is(Reason::NotFound) && if_exists => {}
             Ok(_) => {}
             Err(failure) => failures.push(failure),
         }
@@ -73,7 +73,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
             // Another call may have removed it by now, and its name with it.
             Ok(ended) if is_picked => cli::print(ended.line(name.as_ref()))?,
             Ok(_) => {}
-            Err(Failure::NotFound(_)) if if_exists || is_picked => {}
+            Err(failure) if failure.is(Reason::NotFound) && (if_exists || is_picked) => {}
             Err(failure) => failures.push(failure),
         }
     }

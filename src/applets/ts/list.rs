@@ -134,7 +134,7 @@ fn follow(state_dir: &StateDir, pattern: Option<&str>) -> Result<()> {
         for event in poll_set.wait(feed.deadline()).trying("watch the sessions")? {
             match event {
                 FollowEvent::Feed(event) => feed.note(event),
-                FollowEvent::ReaderGone => return Err(Failure::ReaderGone),
+                FollowEvent::ReaderGone => return Err(Failure::reader_gone()),
             }
         }
     }

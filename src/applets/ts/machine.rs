@@ -130,5 +130,5 @@ fn check(state_dir: &StateDir, name: &MachineName, json: bool) -> Result<()> {
         };
         cli::print(line)
     })?;
-    if bad { Err(Failure::Quiet) } else { Ok(()) }
+    if bad { Err(Failure::quiet()) } else { Ok(()) }
 }

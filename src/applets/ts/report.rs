@@ -33,7 +33,7 @@ use serde_json::Value;
 use crate::{
     call::CommandLine,
     cli,
-    outcome::{Failure, Result, Trying},
+    outcome::{Failure, Reason, Result, Trying},
     session::{self, Report, ReportState, SESSION_ENV, StateDir, Target, client::RelayClient},
     sys::{deadline::Deadline, socket, term},
     terminal::program_status,
@@ -72,7 +72,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         (None, None) => report_to_terminal(&state, &text),
     };
     match reported {
-        Err(Failure::Failed(_) | Failure::NotFound(_)) if quiet => Ok(()),
+        Err(failure) if quiet && matches!(failure.reason(), Reason::Failed | Reason::NotFound) => Ok(()),
         reported => reported,
     }
 }

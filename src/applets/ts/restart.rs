@@ -30,7 +30,7 @@ use crate::{
     call::CommandLine,
     cli,
     json::Object,
-    outcome::{Failure, Result},
+    outcome::{Failure, Reason, Result},
     session::{Handle, SessionDir, StateDir, Target},
     sorted::Set,
     ts::create_options::{self, CreateOptions},
@@ -67,7 +67,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         let mut seen = Set::new();
         while let Some(next) = session.restarted_as().filter(|next| seen.insert(next.clone())) {
             match state_dir.session(&Target::Handle(next)) {
-                Err(Failure::NotFound(_)) => break,
+                Err(failure) if failure.is(Reason::NotFound) => break,
                 Ok(next) if next.is_alive()? => return send(next.handle(), &session),
                 next => session = next?,
             }

@@ -80,7 +80,7 @@ use crate::{
     call::CommandLine,
     cli,
     json::Object,
-    outcome::{Failure, Result, Trying},
+    outcome::{Failure, Reason, Result, Trying},
     session::{
         EndedBy, OutputLog, SessionDir, StateDir,
         client::{
@@ -185,12 +185,12 @@ fn object(
 
 /// An error that kept us from running the command has a code that commands do not use.
 pub(super) fn of_run(failure: Failure) -> Failure {
-    match failure {
-        Failure::Status(_) | Failure::ReaderGone => failure,
-        Failure::TimedOut(_) => failure.into_status(TIMED_OUT, "timeout"),
-        other => {
-            let kind = other.kind();
-            other.into_status(FAILED, kind)
+    match failure.reason() {
+        Reason::Status { .. } | Reason::ReaderGone => failure,
+        Reason::TimedOut => failure.into_status(TIMED_OUT, "timeout"),
+        _ => {
+            let kind = failure.kind();
+            failure.into_status(FAILED, kind)
         }
     }
 }
@@ -512,7 +512,8 @@ impl<'a> Run<'a> {
     fn finish(mut self) -> Result<()> {
         let seen = self.see_to_its_end();
         // If something of ours has failed, the command goes on nevertheless.
-        let has_told = matches!(seen, Ok(()) | Err(Failure::Status(_))) || self.trace.begun.is_none();
+        let reason = seen.as_ref().err().map(Failure::reason);
+        let has_told = matches!(reason, None | Some(Reason::Status { .. })) || self.trace.begun.is_none();
         if has_told && !self.is_left {
             self.relay.note_told();
         }

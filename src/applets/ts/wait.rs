@@ -56,7 +56,7 @@ use crate::{
     call::CommandLine,
     cli,
     json::Object,
-    outcome::{Failure, Result, Trying},
+    outcome::{Failure, Reason, Result, Trying},
     session::{Name, Notice, SessionDir, StateDir, Target},
     sorted::Set,
     sys::{child, deadline::Deadline},
@@ -96,7 +96,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     for target in &targets {
         match state_dir.session(target) {
             // It was removed since it was picked.
-            Err(Failure::NotFound(_)) if picks => {}
+            Err(failure) if failure.is(Reason::NotFound) && picks => {}
             // A call on that machine waits for it.
             Ok(session) if picks && session.elsewhere().is_some() => {}
             other => {
@@ -123,7 +123,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         }
     }
     match over {
-        WatchEnd::Met if failed => Err(Failure::Quiet),
+        WatchEnd::Met if failed => Err(Failure::quiet()),
         WatchEnd::Met => Ok(()),
         WatchEnd::Ended(index) => Err(watches[index].in_vain(&over, timeout)),
         WatchEnd::TimedOut => {

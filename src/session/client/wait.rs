@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    outcome::{Failure, Result},
+    outcome::{Failure, Reason, Result},
     session::{
         SessionDir,
         client::{Diagnosis, RelayClient, WaitOutcome},
@@ -70,9 +70,6 @@ impl<'a> Wait<'a> {
     /// The error if the session could not be read: a session that existed when the wait began, and was
     /// removed, has ended.
     pub(crate) fn cut_short(failure: Failure) -> Failure {
-        match failure {
-            Failure::NotFound(message) => Failure::Failed(message),
-            other => other,
-        }
+        if failure.is(Reason::NotFound) { failure.because(Reason::Failed) } else { failure }
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     numbers,
-    outcome::{Failure, Result, Trying},
+    outcome::{Failure, Reason, Result, Trying},
     session::{
         Activity, Because, Completion, OutputLog, Piece, ScreenCache, SessionDir, Verdict,
         client::{
@@ -679,7 +679,7 @@ impl<'a> SessionWatch<'a> {
                 diagnosis.timed_out(format!("session '{handle}' did not {what}: timed out {diagnosis}"))
             }
             _ => match self.session.ended() {
-                ended @ Failure::Failed(_) => {
+                ended if ended.is(Reason::Failed) => {
                     let it = |reason: &str| reason.replacen(&format!("session '{handle}'"), "it", 1);
                     let reword = |reason: &str| format!("session '{handle}' did not {what}: {}", it(reason));
                     Diagnosis::add_last_line(self.session, ended.reworded(reword))
