@@ -9,9 +9,13 @@ use serde_json::Value;
 
 use crate::{numbers, terminal::text};
 
+/// One pointer, since it is handed on with each field.
 #[derive(Debug, Default)]
-pub(crate) struct Object {
-    body: String,
+pub(crate) struct Object(Box<Fields>);
+
+#[derive(Debug, Default)]
+struct Fields {
+    text: String,
     lossy: bool,
 }
 
@@ -27,7 +31,7 @@ impl Object {
 
     /// Bytes that should be UTF-8.
     pub(crate) fn bytes(mut self, name: &str, value: &[u8]) -> Object {
-        self.lossy |= std::str::from_utf8(value).is_err();
+        self.0.lossy |= std::str::from_utf8(value).is_err();
         self.text(name, &String::from_utf8_lossy(value))
     }
 
@@ -79,14 +83,14 @@ impl Object {
 
     /// An object within this one, or `null`.
     pub(crate) fn object_or_null(mut self, name: &str, value: Option<Object>) -> Object {
-        self.lossy |= value.as_ref().is_some_and(|value| value.lossy);
-        let value = value.map_or("null".to_owned(), |value| format!("{{{}}}", value.body));
+        self.0.lossy |= value.as_ref().is_some_and(|value| value.0.lossy);
+        let value = value.map_or("null".to_owned(), |value| format!("{{{}}}", value.0.text));
         self.raw(name, &value)
     }
 
     /// A list of strings.
     pub(crate) fn list(mut self, name: &str, values: &[Vec<u8>]) -> Object {
-        self.lossy |= values.iter().any(|value| std::str::from_utf8(value).is_err());
+        self.0.lossy |= values.iter().any(|value| std::str::from_utf8(value).is_err());
         let values: Vec<String> =
             values.iter().map(|value| quoted(&String::from_utf8_lossy(value))).collect();
         self.raw(name, &format!("[{}]", values.join(",")))
@@ -95,8 +99,8 @@ impl Object {
     /// A list of objects.
     pub(crate) fn objects(mut self, name: &str, values: impl Iterator<Item = Object>) -> Object {
         let values: Vec<Object> = values.collect();
-        self.lossy |= values.iter().any(|value| value.lossy);
-        let values: Vec<String> = values.iter().map(|value| format!("{{{}}}", value.body)).collect();
+        self.0.lossy |= values.iter().any(|value| value.0.lossy);
+        let values: Vec<String> = values.iter().map(|value| format!("{{{}}}", value.0.text)).collect();
         self.raw(name, &format!("[{}]", values.join(",")))
     }
 
@@ -107,12 +111,12 @@ impl Object {
 
     /// Adds the fields of another object after those of this one.
     pub(crate) fn and(mut self, other: Option<&Object>) -> Object {
-        let Some(other) = other.filter(|other| !other.body.is_empty()) else { return self };
-        if !self.body.is_empty() {
-            self.body.push(',');
+        let Some(other) = other.filter(|other| !other.0.text.is_empty()) else { return self };
+        if !self.0.text.is_empty() {
+            self.0.text.push(',');
         }
-        self.body.push_str(&other.body);
-        self.lossy |= other.lossy;
+        self.0.text.push_str(&other.0.text);
+        self.0.lossy |= other.0.lossy;
         self
     }
 
@@ -125,17 +129,17 @@ impl Object {
 
     /// The object as a value within something else.
     pub(crate) fn value(self) -> String {
-        let object = if self.lossy { self.truth("lossy", true) } else { self };
-        format!("{{{}}}", object.body)
+        let object = if self.0.lossy { self.truth("lossy", true) } else { self };
+        format!("{{{}}}", object.0.text)
     }
 
     fn raw(mut self, name: &str, value: &str) -> Object {
-        if !self.body.is_empty() {
-            self.body.push(',');
+        if !self.0.text.is_empty() {
+            self.0.text.push(',');
         }
-        self.body += &quoted(name);
-        self.body.push(':');
-        self.body += value;
+        self.0.text += &quoted(name);
+        self.0.text.push(':');
+        self.0.text += value;
         self
     }
 }
