@@ -18,6 +18,8 @@
 
 use std::io::{self, Write};
 
+use twox_hash::XxHash64;
+
 use crate::machine::outbox::Outbox;
 
 /// Increase this number when older versions would not understand the frames.
@@ -226,7 +228,7 @@ impl WireFrame {
         header[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
         header[4] = self.kind();
         header[5..BODY_CHECKSUM].copy_from_slice(&call.to_le_bytes());
-        header[BODY_CHECKSUM..HEADER_CHECKSUM].copy_from_slice(&crc32(&[body]).to_le_bytes());
+        header[BODY_CHECKSUM..HEADER_CHECKSUM].copy_from_slice(&body_checksum(body).to_le_bytes());
         let checksum = header_checksum(header, number);
         header[HEADER_CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
     }
@@ -411,16 +413,14 @@ impl Body<'_> {
     }
 }
 
-/// CRC-32 as IEEE 802.3 defines it, of these pieces one behind the other.
-fn crc32(pieces: &[&[u8]]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    pieces.iter().for_each(|piece| hasher.update(piece));
-    hasher.finalize()
+/// The checksum of a body.
+fn body_checksum(body: &[u8]) -> u32 {
+    XxHash64::oneshot(0, body) as u32
 }
 
 /// The checksum of a header, without this field, for the frame of that number on its connection.
 fn header_checksum(header: &[u8], number: u64) -> u32 {
-    crc32(&[&number.to_le_bytes(), &header[..HEADER_CHECKSUM]])
+    XxHash64::oneshot(number, &header[..HEADER_CHECKSUM]) as u32
 }
 
 /// Bytes to send on a connection.
@@ -523,7 +523,7 @@ fn parse(bytes: &[u8], count: u64) -> Result<Parsed, ProtocolError> {
         return Err(ProtocolError::Malformed("a frame that is too long"));
     }
     let Some(body) = rest.get(..length) else { return Ok(Parsed::Missing(length - rest.len())) };
-    if number(BODY_CHECKSUM) != crc32(&[body]) {
+    if number(BODY_CHECKSUM) != body_checksum(body) {
         return Err(ProtocolError::Changed);
     }
     let frame = WireFrame::read(kind, body).ok_or(ProtocolError::Malformed("an invalid frame"))?;

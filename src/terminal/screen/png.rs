@@ -228,7 +228,7 @@ impl Canvas {
             file.extend(number(content.len()));
             let checked = [&name[..], &content].concat();
             file.extend(&checked);
-            file.extend(crc32fast::hash(&checked).to_be_bytes());
+            file.extend(crc32(&checked).to_be_bytes());
         }
         file
     }
@@ -252,6 +252,12 @@ fn corner(code: usize) -> Vec<Rect> {
         false => rect(MIDDLE_COL, MIDDLE_ROW + 1, 1, ROWS - MIDDLE_ROW - 1),
     };
     vec![side, end]
+}
+
+/// The checksum of a chunk: CRC-32 as IEEE 802.3 defines it. A picture has too few bytes for a table.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
+    !bytes.iter().fold(u32::MAX, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
 }
 
 /// Bytes as a stream of zlib (RFC 1950) that is compressed (RFC 1951), by the codes that are fixed. What
