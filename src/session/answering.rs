@@ -87,7 +87,7 @@ pub(crate) fn answer(
             answering.choose(target)?;
         }
         None => {
-            let begins = |choice: &String| OTHER.iter().any(|word| choice.to_lowercase().starts_with(word));
+            let begins = |choice: &String| OTHER.iter().any(|word| lowered(choice).starts_with(word));
             let Some(target) = answering.texts.iter().position(begins) else {
                 let text = String::from_utf8_lossy(&answered.text).escape_debug().to_string();
                 let numbered = answering.texts.iter().enumerate();
@@ -273,13 +273,18 @@ impl Answering<'_> {
     }
 }
 
+/// The text in lower case, letter by letter.
+fn lowered(text: &str) -> String {
+    text.chars().flat_map(char::to_lowercase).collect()
+}
+
 /// The choice that the text selects: by number, text, `yes` or `no`, or a prefix.
 fn chosen(choices: &[Choice], text: &[u8]) -> Option<usize> {
-    let text = std::str::from_utf8(text).ok()?.trim().to_lowercase();
+    let text = lowered(std::str::from_utf8(text).ok()?.trim());
     if let Ok(number) = text.parse::<usize>() {
         return number.checked_sub(1).filter(|at| *at < choices.len());
     }
-    let texts: Vec<String> = choices.iter().map(|choice| choice.text.to_lowercase()).collect();
+    let texts: Vec<String> = choices.iter().map(|choice| lowered(&choice.text)).collect();
     let first =
         |words: &[&str]| texts.iter().position(|text| words.iter().any(|word| text.starts_with(word)));
     if text.is_empty() {
