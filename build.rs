@@ -214,13 +214,11 @@ fn syntax(page: &page::Page) -> String {
         .options
         .iter()
         .map(|option| {
-            format!(
-                "OptionSyntax {{ name: {:?}, value: {:?}, default: {:?}, is_repeatable: {} }}, ",
-                option.option().trim_start_matches('-'),
-                option.value().unwrap_or_default(),
-                option.default().unwrap_or_default(),
-                option.help.contains("repeat"),
-            )
+            let name = option.option().trim_start_matches('-');
+            let parts = [Some(name), option.value(), option.default()];
+            let spelling = parts.into_iter().flatten().collect::<Vec<_>>().join("=");
+            let is_repeatable = option.help.contains("repeat");
+            format!("OptionSyntax {{ spelling: {spelling:?}, is_repeatable: {is_repeatable} }}, ")
         })
         .collect();
     let (mut forms, mut exclusive, mut needs) = (String::new(), Vec::new(), Vec::new());

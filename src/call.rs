@@ -29,13 +29,10 @@ pub(crate) struct Syntax {
     pub(crate) needs: &'static [(&'static str, &'static str)],
 }
 
-/// An option, by its name without dashes.
+/// An option. One text instead of three, since the table of all options is large.
 pub(crate) struct OptionSyntax {
-    pub(crate) name: &'static str,
-    /// The name of its value in the help; empty if it has none.
-    pub(crate) value: &'static str,
-    /// Its default; empty if the help has none.
-    pub(crate) default: &'static str,
+    /// `name`, `name=VALUE` or `name=VALUE=default`.
+    pub(crate) spelling: &'static str,
     pub(crate) is_repeatable: bool,
 }
 
@@ -58,7 +55,7 @@ pub(crate) struct Operand {
 
 impl Syntax {
     fn option(&self, name: &str) -> Option<&OptionSyntax> {
-        self.options.iter().find(|option| option.name == name)
+        self.options.iter().find(|option| option.name() == name)
     }
 
     /// The operands of all forms, and whether there are calls without them.
@@ -168,7 +165,7 @@ impl CommandLine {
                 Some(Short('r')) if let Some(option) = syntax.option("recursive") => option,
                 Some(other) => return Err(other.unexpected().into()),
             };
-            let value = if option.value.is_empty() { OsString::new() } else { args.value()? };
+            let value = if option.value().is_none() { OsString::new() } else { args.value()? };
             options.push((option, value));
         }
         let mut call = CommandLine {
@@ -270,7 +267,7 @@ impl CommandLine {
 
     fn given(&self) -> impl Iterator<Item = &'static str> {
         let json = self.syntax.option("json").filter(|_| self.json);
-        self.options.iter().map(|(option, _)| option.name).chain(json.map(|json| json.name))
+        self.options.iter().map(|(option, _)| option.name()).chain(json.map(|json| json.name()))
     }
 
     fn is_given(&self, name: &str) -> bool {
@@ -310,22 +307,22 @@ impl CommandLine {
     /// The same for an option with a default, which the header has.
     pub(crate) fn value<T>(&self, name: &str, kind: impl Fn(&str, &OsStr) -> Result<T>) -> Result<T> {
         let value = self.last(name);
-        let default = || self.syntax.option(name).expect("the header has it").default.as_ref();
+        let default = || self.syntax.option(name).expect("the header has it").default().as_ref();
         kind(name, value.unwrap_or_else(default))
     }
 
     /// The values of a repeatable option.
     pub(crate) fn values<T>(&self, name: &str, kind: impl Fn(&str, &OsStr) -> Result<T>) -> Result<Vec<T>> {
         self.last(name);
-        let all = self.options.iter().filter(|(option, _)| option.name == name);
-        all.map(|(option, value)| kind(option.name, value)).collect()
+        let all = self.options.iter().filter(|(option, _)| option.name() == name);
+        all.map(|(option, value)| kind(option.name(), value)).collect()
     }
 
     fn last(&self, name: &str) -> Option<&OsStr> {
-        let place = self.syntax.options.iter().position(|option| option.name == name)?;
+        let place = self.syntax.options.iter().position(|option| option.name() == name)?;
         self.looked_at.set(self.looked_at.get() | 1 << place);
         let mut given = self.options.iter().rev();
-        given.find(|(option, _)| option.name == name).map(|(_, value)| value.as_os_str())
+        given.find(|(option, _)| option.name() == name).map(|(_, value)| value.as_os_str())
     }
 
     /// The word that selects the form, among those of the usage.
@@ -369,8 +366,8 @@ impl CommandLine {
         sessions: &[OsString],
         change: impl Fn(&'static str, &OsStr) -> Option<OsString>,
     ) -> Vec<OsString> {
-        let options = self.options.iter().filter_map(|(option, value)| match change(option.name, value) {
-            None => Some(option.word(value)).filter(|_| option.name != "on"),
+        let options = self.options.iter().filter_map(|(option, value)| match change(option.name(), value) {
+            None => Some(option.word(value)).filter(|_| option.name() != "on"),
             changed => changed,
         });
         let mut words: Vec<OsString> = options.collect();
@@ -388,7 +385,7 @@ impl CommandLine {
         let has_session = self.operands.iter().any(|(operand, _)| operand.name == "SESSION");
         let (_, words) = self.operands.iter().find(|(operand, _)| operand.is_text && has_session)?;
         let word = words.first()?.to_str()?.strip_prefix("--").filter(|_| !self.json)?;
-        self.syntax.option(word.split('=').next()?).map(|option| option.name)
+        self.syntax.option(word.split('=').next()?).map(|option| option.name())
     }
 
     /// The option of ours among the options of a program, if the text is a call of a program that `is_such`.
@@ -403,7 +400,7 @@ impl CommandLine {
     /// Called when the command is done: has it processed all given options?
     pub(crate) fn check_processed(&self) {
         let is_processed = |name: &&str| {
-            let place = self.syntax.options.iter().position(|option| option.name == *name);
+            let place = self.syntax.options.iter().position(|option| option.name() == *name);
             ["json", "on"].contains(name) || place.is_none_or(|place| self.looked_at.get() & 1 << place != 0)
         };
         debug_assert_eq!(self.given().find(|name| !is_processed(name)), None, "nothing looks at this option");
@@ -411,10 +408,25 @@ impl CommandLine {
 }
 
 impl OptionSyntax {
+    /// Without dashes.
+    pub(crate) fn name(&self) -> &'static str {
+        self.spelling.split('=').next().unwrap_or_default()
+    }
+
+    /// The name of its value in the help, if it has one.
+    fn value(&self) -> Option<&'static str> {
+        self.spelling.split('=').nth(1)
+    }
+
+    /// Its default; empty if the help has none.
+    fn default(&self) -> &'static str {
+        self.spelling.splitn(3, '=').nth(2).unwrap_or_default()
+    }
+
     /// The word that sets it to this value.
     pub(crate) fn word(&self, value: &OsStr) -> OsString {
-        let mut word = OsString::from(format!("--{}", self.name));
-        if !self.value.is_empty() {
+        let mut word = OsString::from(format!("--{}", self.name()));
+        if self.value().is_some() {
             word.push("=");
             word.push(value);
         }
@@ -423,7 +435,7 @@ impl OptionSyntax {
 
     /// As the help has it, without dashes.
     fn term(&self) -> String {
-        if self.value.is_empty() { self.name.to_owned() } else { format!("{}={}", self.name, self.value) }
+        self.value().map_or(self.name().to_owned(), |value| format!("{}={value}", self.name()))
     }
 }
 

@@ -211,7 +211,7 @@ impl<'a> Tools<'a> {
 
 /// A command's arguments, except those that its tool omits.
 fn arguments_of<'a>(row: &Row, page: &Page<'a>, syntax: &Syntax) -> Vec<Argument<'a>> {
-    let reads_input = syntax.options.iter().any(|option| option.name == "stdin");
+    let reads_input = syntax.options.iter().any(|option| option.name() == "stdin");
     let operands = syntax.operands().into_iter().map(|(operand, is_optional)| {
         let (name, takes, place, help, required) = match (operand.name, operand.is_many) {
             ("SESSION", false) => ("session", Takes::Text, Place::Operand, SESSION, true),
