@@ -254,7 +254,6 @@ impl Helper {
             folder: None,
             environment: &self.start.environment,
             confinement: None,
-            limits: None,
         };
         let gate = Gate::spawn(&master, &program)?;
         let child = gate.child();

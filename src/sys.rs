@@ -30,4 +30,5 @@ pub(crate) mod socket;
 pub(crate) mod stdio;
 pub(crate) mod syncer;
 pub(crate) mod term;
+mod user_manager;
 pub(crate) mod watch;

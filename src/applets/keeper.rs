@@ -13,16 +13,14 @@ use crate::{
     cli::{self, Args},
     helper::{self, protocol::LONGEST_ORDER},
     outcome::{Result, Trying},
-    session::Handle,
     sys::{child, inherited, socket},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [handle, _sessions, peer, length] = &words[..] else {
+    let [_handle, _sessions, peer, length] = &words[..] else {
         return Err(cli::by_hand());
     };
-    let session = Handle::parse(handle.as_encoded_bytes()).ok_or_else(cli::by_hand)?.number();
     let number = |word: &std::ffi::OsString| word.to_str().and_then(|digits| digits.parse::<u32>().ok());
     let peer = number(peer).ok_or_else(cli::by_hand)?;
     let length = number(length).map(|length| length as usize).filter(|length| *length <= LONGEST_ORDER);
@@ -35,5 +33,5 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     child::leave_session()
         .and_then(|()| child::call_ourselves(crate::session::KEEPER))
         .trying("become a process of its own")?;
-    helper::keep(relay, peer, length, session)
+    helper::keep(relay, peer, length)
 }

@@ -26,7 +26,6 @@ use crate::{
     },
     outcome::{Failure, Result, Trying},
     sys::{
-        cgroup::ResourceLimits,
         child::{self, ExitStatus},
         confinement::Confinement,
         deadline::Deadline,
@@ -63,14 +62,14 @@ struct Keeper {
 
 /// Starts the command that the relay at the other end of `relay` orders, in `length` bytes, and keeps it
 /// until its end.
-pub(crate) fn keep(relay: UnixStream, peer: u32, length: usize, session: u32) -> Result<()> {
+pub(crate) fn keep(relay: UnixStream, peer: u32, length: usize) -> Result<()> {
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signals::disregard(signal).trying("stay")?;
     }
     let children = Signals::catch(&[SIGCHLD]).trying("catch signals")?;
     child::adopt_orphans().trying("become a subreaper")?;
     let mut keeper = Keeper { relay: None, children, child: 0, ended: false, reports: Vec::new() };
-    match receive(&relay, length).and_then(|order| start(&relay, &order, (peer, session), &mut keeper)) {
+    match receive(&relay, length).and_then(|order| start(&relay, &order, peer, &mut keeper)) {
         Ok(()) => {}
         Err(failure) => {
             keeper.report(format!(
@@ -118,12 +117,7 @@ fn receive(relay: &UnixStream, length: usize) -> Result<SpawnOrder> {
 }
 
 /// Nothing of the terminal is ours when it returns.
-fn start(
-    relay: &UnixStream,
-    order: &SpawnOrder,
-    (peer, session): (u32, u32),
-    keeper: &mut Keeper,
-) -> Result<()> {
+fn start(relay: &UnixStream, order: &SpawnOrder, peer: u32, keeper: &mut Keeper) -> Result<()> {
     let folder = PathBuf::from(OsString::from_vec(order.folder.clone()));
     fs::read_dir(&folder)
         .map(drop)
@@ -140,15 +134,12 @@ fn start(
             Some(Confinement::of_words(&words_of(words)).ok_or_else(|| Failure::failed("rubbish".into()))?)
         }
     };
-    let limits = ResourceLimits::of_words(&words_of(&order.limits))
-        .ok_or_else(|| Failure::failed("rubbish".into()))?;
     let program = Program {
         words: &words,
         umask: order.umask,
         folder: Some(&folder),
         environment: &environment,
         confinement: confinement.as_ref(),
-        limits: (!limits.is_nothing()).then_some((session, &limits)),
     };
     let gate = Gate::spawn(&master, &program).trying("start the command")?;
     keeper.child = gate.child();

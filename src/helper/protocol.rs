@@ -108,8 +108,6 @@ pub(crate) struct SpawnOrder {
     pub(crate) environment: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     /// The helper's variables that it does not get.
     pub(crate) hidden: Vec<Vec<u8>>,
-    /// The words of its limits.
-    pub(crate) limits: Vec<Vec<u8>>,
     /// The words of its confinement; if there is none, it is not confined.
     pub(crate) confinement: Vec<Vec<u8>>,
     /// The program and its arguments.
@@ -134,9 +132,7 @@ impl SpawnOrder {
                 None => field(b'-', name),
             }
         }
-        for (tag, words) in
-            [(b'h', &self.hidden), (b'l', &self.limits), (b'j', &self.confinement), (b'w', &self.words)]
-        {
+        for (tag, words) in [(b'h', &self.hidden), (b'j', &self.confinement), (b'w', &self.words)] {
             words.iter().for_each(|word| field(tag, word));
         }
         bytes
@@ -169,7 +165,6 @@ impl SpawnOrder {
                 b'-' if content.is_empty() || content.contains(&b'=') => return None,
                 b'-' => order.environment.push((content.to_vec(), None)),
                 b'h' => order.hidden.push(content.to_vec()),
-                b'l' => order.limits.push(content.to_vec()),
                 b'j' => order.confinement.push(content.to_vec()),
                 b'w' => order.words.push(content.to_vec()),
                 _ => return None,
@@ -254,7 +249,6 @@ mod tests {
                 (b"EQUALS".to_vec(), Some(b"a=b".to_vec())),
                 (b"TMUX".to_vec(), None),
             ],
-            limits: vec![b"tasks=5".to_vec()],
             hidden: vec![b"-clear".to_vec(), b"A_*".to_vec()],
             confinement: vec![b"t/private".to_vec(), b"w/root".to_vec(), b"n".to_vec()],
             words: vec![b"bash".to_vec(), b"-c".to_vec(), Vec::new(), b"echo hi\n".to_vec()],
@@ -373,7 +367,6 @@ mod tests {
                 command: bytes(100),
                 environment: vec![(bytes(9), Some(bytes(300))), (bytes(9), None)],
                 hidden: Vec::new(),
-                limits: Vec::new(),
                 confinement: vec![bytes(9); seed as usize % 3],
                 words: vec![bytes(9), bytes(5_000), bytes(1)],
             };

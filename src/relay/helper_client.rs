@@ -19,7 +19,6 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{HELPER_SOCKET, Handle},
     sys::{
-        cgroup::ResourceLimits,
         child::ExitStatus,
         confinement::Confinement,
         deadline::Deadline,
@@ -54,7 +53,6 @@ pub(crate) struct SpawnRequest<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) confinement: Option<&'a Confinement>,
     pub(crate) hidden: &'a HiddenVariables,
-    pub(crate) limits: &'a ResourceLimits,
 }
 
 /// Why there is no child from the helper.
@@ -173,7 +171,6 @@ impl SpawnRequest<'_> {
                 .flat_map(|jail| jail.words())
                 .map(|word| bytes(&word))
                 .collect(),
-            limits: self.limits.words().map(|word| bytes(&word)).collect(),
             hidden: self.hidden.words().map(|word| bytes(&word)).collect(),
             words: self.words.iter().map(bytes).collect(),
         }

@@ -86,8 +86,7 @@ fn prepare(
     let owner = settings.owner.map(hold_owner).transpose()?;
     let command = SessionSpec::command(&pending.folder).trying("read the command")?;
     let confinement = confinement(&pending, sessions, &settings).trying("find the state directory")?;
-    let jailed = (confinement.as_ref(), &settings.jail.hidden, &settings.jail.limits);
-    let limits = Some(&settings.jail.limits).filter(|limits| !limits.is_nothing());
+    let jailed = (confinement.as_ref(), &settings.jail.hidden);
     let spawned = match via {
         SpawnVia::Relay => None,
         SpawnVia::HelperIfThere | SpawnVia::Helper => {
@@ -111,13 +110,14 @@ fn prepare(
                 folder: None,
                 environment: &environment,
                 confinement: confinement.as_ref(),
-                limits: limits.map(|limits| (pending.handle.number(), limits)),
             };
             let gate = Gate::spawn(&master, &program).trying("start the command")?;
             let slave = master.slave_path().ok();
             (master, gate, None, slave)
         }
     };
+    // Before it does anything. If this fails, the child ends with the gate.
+    let cgroup = cgroup(&pending, &settings.jail.limits, gate.child()).trying("start the command")?;
     // While it gets ready we do what else there is to do.
     let state_dir = sessions.parent().ok_or_else(cli::by_hand)?;
     let events = Events::open(state_dir).trying("open the events")?;
@@ -128,7 +128,6 @@ fn prepare(
     child::raise_open_files().trying("raise the limit of open files")?;
     SessionSpec::write_running(&pending, gate.child(), slave.as_deref())
         .trying("write the session's files")?;
-    let cgroup = limits.and_then(|_| Cgroup::of(gate.child()));
     let start = RelayStart {
         cgroup,
         is_kept: keeper.is_some(),
@@ -159,6 +158,17 @@ fn hold_owner(pid: u32) -> Result<PidFd> {
     Ok(pidfd)
 }
 
+/// The cgroup that limits the session, if it is limited.
+fn cgroup(pending: &PendingSession, limits: &ResourceLimits, child: u32) -> io::Result<Option<Cgroup>> {
+    if limits.is_nothing() {
+        return Ok(None);
+    }
+    Cgroup::make(pending.handle.number(), limits, child).map(Some).map_err(|error| {
+        let names: Vec<String> = limits.set().map(|(name, _)| format!("--{name}")).collect();
+        io::Error::other(format!("no cgroup of its own for {}: {error}", names.join(", ")))
+    })
+}
+
 /// The restrictions of the command that the kernel enforces.
 fn confinement(
     pending: &PendingSession,
@@ -175,7 +185,7 @@ fn spawn_through_helper(
     sessions: &Path,
     (umask, size): (u32, Size),
     command: &[u8],
-    (confinement, hidden, limits): (Option<&Confinement>, &HiddenVariables, &ResourceLimits),
+    (confinement, hidden): (Option<&Confinement>, &HiddenVariables),
     via: SpawnVia,
 ) -> Result<Option<SpawnedChild>> {
     let mut environment = changed_environment(&pending.folder).trying("read the session's files")?;
@@ -201,7 +211,6 @@ fn spawn_through_helper(
         environment: &environment,
         confinement,
         hidden,
-        limits,
     };
     let state_dir = sessions.parent().ok_or_else(cli::by_hand)?;
     match ask_helper(state_dir, &spawn_request) {

@@ -2,14 +2,16 @@
 //! (cgroups(7)).
 //!
 //! A cgroup with processes in it cannot limit others below it, so a session's is made beside ours, or else
-//! below. Its maker needs permission to write there: root, the user's systemd and its descendants, a
-//! container whose cgroups are writable.
+//! below. Its maker needs permission to write there: root, a container whose cgroups are writable. Anybody
+//! else asks the user's systemd for a part of its own.
 
 use std::{
-    ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
+    process,
 };
+
+use super::user_manager::UserManager;
 
 /// The limits of all processes of a session together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,21 +50,6 @@ impl ResourceLimits {
         true
     }
 
-    /// It as words for another process.
-    pub(crate) fn words(&self) -> impl Iterator<Item = OsString> {
-        self.set().map(|(name, value)| format!("{name}={value}").into())
-    }
-
-    /// `None` if they are not such words.
-    pub(crate) fn of_words(words: &[OsString]) -> Option<ResourceLimits> {
-        let mut limits = ResourceLimits::default();
-        for word in words {
-            let (name, value) = word.to_str()?.split_once('=')?;
-            limits.note(name.as_bytes(), value.parse().ok()?).then_some(())?;
-        }
-        Some(limits)
-    }
-
     /// The controllers that it takes.
     fn controllers(&self) -> impl Iterator<Item = &'static str> {
         self.set().map(|(name, _)| if name == "tasks" { "pids" } else { name })
@@ -93,9 +80,26 @@ pub(crate) struct Cgroup(PathBuf);
 const PREFIX: &str = "nbs-";
 
 impl Cgroup {
-    /// Makes one for a session, and puts a process of it there.
+    /// Makes one for a session, and puts a process of it there. The calling process, which lives as long as
+    /// the session, may get another cgroup, too.
     pub(crate) fn make(session: u32, limits: &ResourceLimits, pid: u32) -> io::Result<Cgroup> {
-        in_one_of(&ours()?, |parent| Cgroup::make_in(parent, session, limits, pid))
+        let made = in_one_of(&ours()?, |parent| Cgroup::make_in(parent, session, limits, pid));
+        made.or_else(|why| Cgroup::make_delegated(session, limits, pid).map_err(|error| both(&why, error)))
+    }
+
+    fn make_delegated(session: u32, limits: &ResourceLimits, pid: u32) -> io::Result<Cgroup> {
+        let us = process::id();
+        // A scope of that name may still be about to go.
+        UserManager::connect()?.delegate(&format!("{PREFIX}{session:08x}-{us}.scope"), &[us, pid])?;
+        let (scope, _) = ours()?;
+        // A cgroup with processes in it cannot limit those below.
+        let relay = scope.join("relay");
+        fs::create_dir(&relay).map_err(|error| naming(&relay, error))?;
+        for moved in [us, pid] {
+            fs::write(relay.join("cgroup.procs"), moved.to_string())
+                .map_err(|error| naming(&relay, error))?;
+        }
+        Cgroup::make_in(&scope, session, limits, pid)
     }
 
     fn make_in(parent: &Path, session: u32, limits: &ResourceLimits, pid: u32) -> io::Result<Cgroup> {
@@ -126,13 +130,6 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// The cgroup that a process is in, if it is a session's.
-    pub(crate) fn of(pid: u32) -> Option<Cgroup> {
-        let (mount, root) = mount().ok()?;
-        let path = mount.join(path_in(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?, &root)?);
-        path.file_name()?.to_str()?.starts_with(PREFIX).then_some(Cgroup(path))
-    }
-
     /// Has the kernel ended its processes because they reached their limit of memory?
     pub(crate) fn ran_out_of_memory(&self) -> bool {
         let events = fs::read_to_string(self.0.join("memory.events")).unwrap_or_default();
@@ -161,11 +158,30 @@ impl Cgroup {
 /// Why sessions cannot be limited here, if they cannot.
 pub(crate) fn check() -> io::Result<()> {
     let all = ResourceLimits { memory: Some(1), tasks: Some(1), cpu: Some(1) };
-    in_one_of(&ours()?, |parent| {
+    let found = in_one_of(&ours()?, |parent| {
         delegated(parent, &all)?;
         let procs = rustix::fs::access(parent.join("cgroup.procs"), rustix::fs::Access::WRITE_OK);
         procs.map_err(|error| naming(parent, error.into()))
+    });
+    found.or_else(|why| {
+        let by_systemd = || {
+            let (mount, root) = mount()?;
+            let cgroup = UserManager::connect()?.cgroup()?;
+            let cgroup = Path::new(&cgroup).strip_prefix(root).map_err(io::Error::other)?;
+            delegated(&mount.join(cgroup), &all)
+        };
+        by_systemd().map_err(|error| both(&why, error))
     })
+}
+
+/// Why neither we can make a cgroup nor the user's systemd. Where there is none, that is no news.
+fn both(ours: &io::Error, systemd: io::Error) -> io::Error {
+    match systemd.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            io::Error::new(ours.kind(), ours.to_string())
+        }
+        _ => io::Error::other(format!("{ours}; by the user's systemd: {systemd}")),
+    }
 }
 
 /// Tries it with the cgroups that may hold that of a session: beside ours, or else in ours.
@@ -227,12 +243,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_read_back_from_their_words() {
+    fn each_limit_is_a_file() {
         let all = ResourceLimits { memory: Some(1 << 32), tasks: Some(500), cpu: Some(150) };
-        let words: Vec<OsString> = all.words().collect();
-        assert_eq!(ResourceLimits::of_words(&words), Some(all.clone()));
-        assert_eq!(ResourceLimits::of_words(&["disk=1".into()]), None);
-        assert_eq!(ResourceLimits::of_words(&["tasks=x".into()]), None);
         let files = [
             ("memory.max", "4294967296".to_owned()),
             ("memory.oom.group", "1".to_owned()),
@@ -244,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_cgroup_is_made_where_its_controllers_are() {
-        let parent = std::env::temp_dir().join(format!("nbs-cgroup-{}", std::process::id()));
+        let parent = std::env::temp_dir().join(format!("nbs-cgroup-{}", process::id()));
         fs::create_dir(&parent).unwrap();
         fs::write(parent.join("cgroup.controllers"), "cpu pids\n").unwrap();
         fs::write(parent.join("cgroup.subtree_control"), "\n").unwrap();

@@ -15,12 +15,7 @@ use std::{
     path::Path,
 };
 
-use crate::sys::{
-    cgroup::{Cgroup, ResourceLimits},
-    child,
-    confinement::Confinement,
-    pty::Master,
-};
+use crate::sys::{child, confinement::Confinement, pty::Master};
 
 /// Variables to set in a child's environment, or (`None`) to remove.
 pub(crate) type Environment = Vec<(OsString, Option<OsString>)>;
@@ -98,8 +93,6 @@ pub(crate) struct Program<'a> {
     pub(crate) environment: &'a Environment,
     /// `None`: no restrictions beyond ours.
     pub(crate) confinement: Option<&'a Confinement>,
-    /// Its resource limits, and the number of its session; `None`: no limits.
-    pub(crate) limits: Option<(u32, &'a ResourceLimits)>,
 }
 
 pub(crate) struct Gate {
@@ -131,15 +124,7 @@ impl Gate {
             command.current_dir(folder);
         }
         child::change_environment(&mut command, program.environment);
-        let gate = Gate { child: command.spawn()?.id(), word: File::from(OwnedFd::from(word)) };
-        if let Some((session, limits)) = program.limits {
-            // Before it does anything. If this fails, the child ends with the gate.
-            Cgroup::make(session, limits, gate.child).map_err(|error| {
-                let names: Vec<String> = limits.set().map(|(name, _)| format!("--{name}")).collect();
-                io::Error::other(format!("no cgroup of its own for {}: {error}", names.join(", ")))
-            })?;
-        }
-        Ok(gate)
+        Ok(Gate { child: command.spawn()?.id(), word: File::from(OwnedFd::from(word)) })
     }
 
     /// The gate of a child that another process started.

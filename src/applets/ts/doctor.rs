@@ -216,7 +216,8 @@ fn confinement() -> CheckResult {
 fn limits() -> CheckResult {
     let names = "--memory, --tasks, --cpu";
     cgroup::check().map(|()| names.to_owned()).map_err(|error| {
-        let fix = "mount cgroups of version 2, and start nbs where they are delegated (a systemd user unit)";
+        let fix =
+            "mount cgroups of version 2, and start nbs where they are writable or the user's systemd runs";
         (format!("not {names}: {error}"), fix.to_owned())
     })
 }
