@@ -1,15 +1,15 @@
 //! The sessions as a web page: a server of HTTP for one user's browsers.
 //!
-//! What is served are three files of ours, and what the verbs would print: events out
-//! (text/event-stream), a few requests in. The page starts a call only to
-//! submit a task or an answer, and makes no files but the token and the port, in the state directory.
-//! For the sessions of another machine it uses the bridge, as any call does.
+//! It serves three files of ours, sends events (text/event-stream) with the same content as the
+//! output of our commands, and accepts a few requests. It starts a call only to submit a task or
+//! an answer, and makes no files but the token and the port, in the state directory. For the
+//! sessions of another machine it uses the bridge, as any call does.
 //!
-//! Who may: whoever has the token, which comes in a header that our own script sets. There is
-//! no cookie, since a browser sends those to every port of a machine, and so to other users'
-//! servers on it. `http.rs` reads requests, `guard.rs` judges them, `versioned_screen.rs` tells what of a
-//! screen has changed, `stream.rs` what of all sessions, `tile.rs` looks after one, `far.rs` after
-//! those of another machine, where `feed.rs` tells of them; `server.rs` is the loop.
+//! A request is accepted if it has the token, in a header that our own script sets. There is no
+//! cookie, since a browser sends those to every port of a machine, and so to other users' servers
+//! on it. `http.rs` reads requests and `guard.rs` judges them. `versioned_screen.rs` finds the changes
+//! of a screen, and `stream.rs` those of all sessions. `tile.rs` follows one session, and `far.rs`
+//! those of another machine, where `feed.rs` reports them. `server.rs` is the loop.
 
 mod connection;
 mod far;

@@ -1,7 +1,7 @@
-//! What a terminal is, as a program sees it: its screen, its keys, what may be asked of it,
-//! and the text in what is printed on it.
+//! A terminal, as a program sees it: its screen, its keys, the queries that it answers, and the
+//! text in the output.
 //!
-//! All of it is pure: bytes in, bytes out. Nothing here has heard of sessions, or of Linux.
+//! All of it is pure: bytes in, bytes out. Nothing here depends on sessions, or on Linux.
 
 pub(crate) mod cells;
 pub(crate) mod keys;

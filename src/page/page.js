@@ -192,7 +192,7 @@ function styleOf(text) {
 	return style;
 }
 
-// What a program may make a link to: nothing that acts on this page, or on this machine.
+// The targets that a program's links may have: none that acts on this page, or on this machine.
 const SAFE_LINK = /^(https?:\/\/|mailto:)/i;
 
 function makeRow(spans, hasLinks) {
@@ -294,7 +294,7 @@ const put = (element, text) => {
 	if (element.textContent !== text) element.textContent = text;
 };
 
-// What a session does, in a word and since when.
+// The activity of a session, in a word, and since when.
 function describe(session, element) {
 	const { activity, since, receipt } = session.about;
 	let { word } = session.about, kind = { done: "good", failed: "bad" }[word] ?? activity;
@@ -387,7 +387,7 @@ function drawLarge(session) {
 		put(find("command"), about.title ? `${about.title} — ${about.command}` : about.command);
 		describe(session, find("state"));
 		const secret = about.terminal === "secret", kind = secret ? "password" : "text";
-		// What was meant for a secret is never shown, nor typed as a line.
+		// A text that was meant for a secret prompt is never shown, nor typed as a line.
 		if (line.type === "password" && !secret) line.value = "";
 		line.type = kind;
 		line.placeholder = secret ? "Secret (not shown)" : "Type a line";
@@ -472,7 +472,7 @@ function drawNext() {
 	drawCounts(all);
 }
 
-// What has scrolled off is asked for when somebody begins to look at it.
+// The scrollback is requested when somebody begins to look at it.
 async function drawHistory() {
 	if (hasHistory || !focus) return;
 	hasHistory = true;
@@ -509,7 +509,7 @@ async function askForCommands(of) {
 		const answer = await ask(`sessions/${of}/commands`), text = await answer.text();
 		if (!answer.ok || of !== focus || text === answered) return;
 		answered = text;
-		// What is open stays so.
+		// Open outputs stay open.
 		const outputs = new Map([...list.children].map(item => [item.number, item.querySelector(".output")]));
 		list.replaceChildren(...JSON.parse(text).map(row => makeCommand(row, of, outputs.get(row[0]))));
 		if (!list.children.length) list.textContent = "No shell has reported a command.";
@@ -640,7 +640,7 @@ const NAMES = {
 large.addEventListener("keydown", event => {
 	const { key, ctrlKey, altKey, metaKey, shiftKey } = event;
 	const isLetter = [...key].length === 1;
-	// What is the browser's stays so: to leave by Shift+Tab, to copy and to paste.
+	// The browser keeps its own keys: to leave by Shift+Tab, to copy and to paste.
 	if (shiftKey && key === "PageUp") lookBack();
 	if (metaKey || event.isComposing || key === "Tab" && shiftKey || shiftKey && /^Page/.test(key)) return;
 	if (ctrlKey && (key === "v" || shiftKey || key === "c" && !getSelection().isCollapsed)) return;

@@ -239,7 +239,7 @@ struct Reply {
     body: Parts,
 }
 
-/// What has come, as it is read.
+/// The parts of a message, as they are read.
 struct Parts {
     bytes: Vec<u8>,
     at: usize,
@@ -285,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    /// What a manager with these answers is asked, beside what comes of asking.
+    /// The bytes that a manager with these answers receives, and the result of asking it.
     fn asked<T>(
         answers: &[Vec<u8>],
         ask: impl FnOnce(&mut UserManager) -> io::Result<T>,

@@ -96,7 +96,7 @@ const NAMES: [(&str, Code); 57] = [
     ("spc", Code::Character(' ')),
 ];
 
-/// What is offered where a key is to be named: of each name the most readable.
+/// The names that completion offers: the most readable one of each key.
 #[rustfmt::skip]
 pub(crate) const OFFERED: [&str; 33] = [
     "Enter", "Tab", "Escape", "Space", "BSpace", "Insert", "Delete", "Home", "End", "PageUp", "PageDown",
@@ -209,13 +209,13 @@ const ALL: u8 = 8;
 const TEXT: u8 = 16;
 
 impl Key {
-    /// What a terminal sends for it.
+    /// The bytes that a terminal sends for it.
     pub(crate) fn bytes(self, application: Application) -> Vec<u8> {
         let kitty = if application.kitty == 0 { None } else { self.kitty(application.kitty) };
         kitty.unwrap_or_else(|| self.legacy(application))
     }
 
-    /// What one sends that has been asked for kitty's protocol; `None` where that is the same.
+    /// The bytes that a terminal sends in kitty's protocol; `None` if they are the same.
     fn kitty(self, flags: u8) -> Option<Vec<u8>> {
         let all = flags & ALL != 0;
         if !all && flags & DISAMBIGUATE == 0 {

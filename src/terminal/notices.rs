@@ -1,5 +1,5 @@
-//! What programs tell the person at the terminal: notices (OSC 9, 99 and 777), and how far a
-//! task has come (OSC 9;4).
+//! Notices of programs to the person at the terminal (OSC 9, 99 and 777), and the progress of a
+//! task (OSC 9;4).
 //!
 //! Pure. The texts are untrusted: what is kept has no control characters, and is bounded.
 
@@ -53,7 +53,7 @@ impl TaskProgress {
         }
     }
 
-    /// Of a word and a number as the methods above give them.
+    /// The inverse of the methods above.
     pub(crate) fn of(word: &str, percent: Option<u8>) -> Option<TaskProgress> {
         let percent = percent.filter(|percent| *percent <= 100);
         match word {
@@ -66,7 +66,7 @@ impl TaskProgress {
     }
 }
 
-/// What a sequence says.
+/// The meaning of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Notice(Notice),
@@ -77,7 +77,7 @@ pub(crate) enum Told {
 /// Puts the parts of notices together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notices {
-    // What has come of one of OSC 99 that is not whole, and its id.
+    // The part of an incomplete notice of OSC 99 that has come, and its id.
     begun: Option<(Vec<u8>, Notice)>,
 }
 
@@ -140,8 +140,8 @@ pub(crate) fn answer(text: &[u8]) -> Option<String> {
     Some(format!("\x1b]99;{id}p=?;p=title,body"))
 }
 
-/// What the numbers of ConEmu mean, of which only the progress is read here. The outer `None`: it
-/// is none of them.
+/// The meaning of ConEmu's numbers, of which we read only the progress. The outer `None`: it is
+/// not one of them.
 fn conemu(text: &[u8]) -> Option<Option<Told>> {
     let (number, rest) = halves(text);
     let number: u8 =
@@ -173,7 +173,7 @@ fn whole(title: Option<&[u8]>, text: &[u8]) -> Option<Notice> {
     (!shown.is_empty()).then_some(Notice { title, text: shown })
 }
 
-/// What stands before the first semicolon, and behind it.
+/// The parts before and after the first semicolon.
 fn halves(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| *byte == b';');
     end.map_or((text, &[]), |end| (&text[..end], &text[end + 1..]))

@@ -1,7 +1,7 @@
 //! Escape sequences, taken apart.
 //!
-//! Where they begin and end is the [`tokenizer`](super::tokenizer)'s; here is what stands in
-//! them. What is too long to be meant is passed over, not kept.
+//! The [`tokenizer`](super::tokenizer) finds where they begin and end; this parses their content.
+//! It skips sequences that are too long to be meant, and does not keep them.
 
 use crate::terminal::tokenizer::{State, Step, string_length};
 
@@ -11,7 +11,7 @@ pub(super) const PARAMETERS: usize = 32;
 /// The longest control string that is kept (a title); a longer one is passed over.
 pub(super) const LONGEST_STRING: usize = 4096;
 
-/// What fills a clipboard begins with this.
+/// The beginning of a control string that fills a clipboard.
 const CLIPBOARD: &[u8] = b"52;";
 
 /// The longest that fills a clipboard.
@@ -28,7 +28,7 @@ pub(crate) struct Parser {
     // Invariant: of these, `count` are valid.
     pub(super) parameters: [Parameter; PARAMETERS],
     pub(super) count: usize,
-    /// What a control string consists of; of one that has become too long only what it is.
+    /// The content of a control string; if it has become too long, only its beginning.
     pub(super) string: Vec<u8>,
     pub(super) too_long: bool,
 }

@@ -2,8 +2,8 @@
 //!
 //! `ESC ] 7501 ; key=value:key=value ST` replaces a record, which its id names: the empty one
 //! is the root, `a/b` is below `a`. `ESC ] 7501 ; ? ST` asks whether the terminal reads it.
-//! What exceeds a limit of the protocol is dropped whole, since a part of it may mean
-//! something else than all of it.
+//! A sequence that exceeds a limit of the protocol is dropped whole, since a part of it may mean
+//! something else.
 //!
 //! Pure. The texts are untrusted: no control characters are in them, and characters that
 //! cannot be seen or turn the direction of writing are taken out.
@@ -22,7 +22,7 @@ const LONGEST_ID: usize = 128;
 const MOST_SEGMENTS: usize = 8;
 const LONGEST_WORD: usize = 32;
 
-/// Of a title and a message: in base64, and decoded.
+/// The limits of a title and of a message: in base64, and decoded.
 const TITLE: (usize, usize) = (256, 192);
 const MESSAGE: (usize, usize) = (2732, 2048);
 
@@ -54,7 +54,7 @@ impl ProgramState {
         ProgramState::WORDS.into_iter().find(|(_, state)| *state == self).map_or("", |(word, _)| word)
     }
 
-    /// What it was doing has ended.
+    /// Its work has ended.
     fn is_over(self) -> bool {
         matches!(self, ProgramState::Done | ProgramState::Error)
     }
@@ -64,7 +64,7 @@ impl ProgramState {
     }
 }
 
-/// What a program that is blocked wants.
+/// The reason why a program is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockKind {
     Permission,
@@ -85,7 +85,7 @@ impl BlockKind {
     }
 }
 
-/// What a program, or a part of it, says that it does.
+/// The status that a program, or a part of it, reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProgramStatus {
     /// Empty: the root.
@@ -101,7 +101,7 @@ pub(crate) struct ProgramStatus {
     pub(crate) message: Option<String>,
 }
 
-/// What a sequence means.
+/// The meaning of a sequence.
 #[derive(Debug, PartialEq, Eq)]
 enum Order {
     Replace(ProgramStatus),
@@ -215,7 +215,7 @@ fn parse(text: &[u8]) -> Option<Order> {
         if !is_key || key.len() > LONGEST_KEY {
             continue;
         }
-        // What is no id never means the root.
+        // An invalid id never means the root.
         if key == "id" {
             id = Some(value).filter(|value| is_id(value))?.to_owned();
             continue;
@@ -370,7 +370,7 @@ mod tests {
                 &["ab=idle", "=idle"],
             ),
             (&["state=idle", "state=idle:id=a/b", "state=clear"], &[]),
-            // What is malformed or unknown is passed over, and the last of two holds.
+            // Malformed and unknown fields are skipped, and of two, the last one holds.
             (&["nonsense:=x:state=done:UP=1:what=ever:k"], &["=done"]),
             (&["state=done:state=idle:kind=none:progress=101:progress=x"], &["=idle"]),
             (&["state=blocked:kind=later:app=:msg="], &["=blocked"]),

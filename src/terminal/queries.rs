@@ -1,4 +1,4 @@
-//! What a program asks of its terminal, by what it prints.
+//! The questions to its terminal that a program prints.
 //!
 //! Pure: bytes in, questions and modes out. A sequence that is short enough to be one
 //! of these is collected until it is whole, so it is found however it was split; a
@@ -27,8 +27,8 @@ pub(crate) const MOST_ASKED: usize = 256 * 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sequences {
     parser: Parser,
-    // What of a sequence has come, or the first byte of a C1 control. Invariant: no longer
-    // than `LONGEST`, and else empty in ground state.
+    // The beginning of a sequence, or the first byte of a C1 control. Invariant: no longer
+    // than `LONGEST`, and otherwise empty in ground state.
     held: Vec<u8>,
     // It is the rest of what fills the clipboard, and is longer than that.
     copies: bool,
@@ -37,9 +37,9 @@ pub(crate) struct Sequences {
 /// A part of a stream.
 #[derive(Clone, Copy)]
 pub(crate) enum Part<'a> {
-    /// What is no sequence, or was none, or is too long to be looked at.
+    /// Text, an incomplete sequence, or one that is too long to be examined.
     Other(&'a [u8]),
-    /// A part of what fills the clipboard, and is too long to be looked at.
+    /// A part of a sequence that fills the clipboard and is too long to be examined.
     Copied(&'a [u8]),
     Sequence(Sequence<'a>),
 }
@@ -158,8 +158,8 @@ pub(crate) fn unfinished_length(bytes: &[u8]) -> usize {
 }
 
 impl<'a> Sequence<'a> {
-    /// What stands before the parameters of a control sequence, its intermediate byte, and
-    /// its final one; 0 is none.
+    /// The private marker of a control sequence, its intermediate byte and its final one; 0 is
+    /// none.
     fn control(self) -> Option<(u8, u8, u8)> {
         match self.last {
             Step::ControlSequence(last) if !self.parser.has_subs() => {
@@ -181,7 +181,7 @@ impl<'a> Sequence<'a> {
         self.parser.value(0).unwrap_or(0)
     }
 
-    /// What an OSC consists of.
+    /// The content of an OSC.
     pub(crate) fn osc(self) -> Option<&'a [u8]> {
         (self.last == Step::String(b']')).then_some(&*self.parser.string)
     }
@@ -230,11 +230,11 @@ impl<'a> Sequence<'a> {
     }
 }
 
-/// What a program wants to know.
+/// A question of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Query {
-    /// What the screen tells ([`Screen::answer`]): where the cursor is, whether a mode is set,
-    /// what a colour is. This is the whole sequence.
+    /// The screen has the answer ([`Screen::answer`]): the place of the cursor, a mode, a
+    /// colour. This is the whole sequence.
     ///
     /// [`Screen::answer`]: crate::terminal::screen::Screen::answer
     Screen(Vec<u8>),
@@ -246,10 +246,10 @@ pub(crate) enum Query {
     Keyboard,
     /// No question: from here on the controls of answers are those of 8 bits, or not.
     Controls(bool),
-    /// What has always the same answer.
+    /// The answer is always the same.
     Fixed(Vec<u8>),
-    /// What this terminal does not answer, as it does not do what is asked about, as a terminal
-    /// that does not know the question. Another might.
+    /// This terminal does not have what is asked about, so it does not answer, like a terminal
+    /// that does not know the question. Another might answer.
     Unanswered,
 }
 
@@ -293,8 +293,8 @@ impl Query {
             (0, 0, b'n') if first == 5 => fixed(b"\x1b[0n"),
             (0 | b'?', 0, b'n') if first == 6 => screen,
             (b'?', 0, b'n') => {
-                // Of a printer, keys, a keyboard, a locator, macros, the line and sessions:
-                // there are none, or they are well.
+                // The state of a printer, keys, a keyboard, a locator, macros, the line and
+                // sessions: we have none, or they work.
                 let answer: &[u8] = match first {
                     15 => b"\x1b[?13n",
                     25 => b"\x1b[?20n",
@@ -536,8 +536,8 @@ impl PrivateModes {
         self.keypad || self.has(66)
     }
 
-    /// What has to be sent to a terminal whose modes are `self` to make them `wanted`,
-    /// but for the alternate screen, and for what it would tell of its size.
+    /// The sequences that change a terminal's modes from `self` to `wanted`, except the
+    /// alternate screen and reports of its size.
     pub(crate) fn change(&self, wanted: &PrivateModes) -> String {
         let mut text = String::new();
         for (mode, _) in MODES.into_iter().filter(|(mode, _)| !matches!(mode, 47 | 1047..=1049 | 2048)) {
@@ -744,7 +744,7 @@ mod tests {
             for modes in [parts(&[bytes.as_bytes()]).2, parts(&single).2] {
                 assert_eq!((modes.has(1), modes.has(2004)), expected, "{bytes:?}");
                 assert_eq!(PrivateModes::decode(modes.encode()), Some(modes));
-                // What leads there leads there.
+                // The change leads to these modes.
                 let change = PrivateModes::default().change(&modes);
                 assert_eq!(parts(&[change.as_bytes()]).2, modes);
             }

@@ -71,7 +71,7 @@ impl Said {
         }
     }
 
-    /// What was running has ended.
+    /// The program that was running has ended.
     pub(crate) fn note_over(&mut self) {
         self.changed |= self.records.note_over() | self.progress.take().is_some();
     }

@@ -1,4 +1,4 @@
-//! What a terminal shows: bytes in, a screen out.
+//! The screen of a terminal: bytes in, a screen out.
 //!
 //! The emulator behind `screen`, `render` and `wait --stable`. Pure: no file, no clock.
 //!
@@ -17,8 +17,8 @@
 //! alacritty_terminal 110; and knowing its own state, it can pass over what scrolls
 //! away unseen (`skim.rs`).
 //!
-//! What programs ask of a terminal, others answer (`terminal/queries.rs`, `relay/query_replies.rs`);
-//! what only the screen can tell, `replies.rs` does.
+//! Other files answer the questions of programs (`terminal/queries.rs`, `relay/query_replies.rs`);
+//! `replies.rs` answers those that only the screen can answer.
 
 mod areas;
 mod colours;
@@ -65,7 +65,7 @@ pub(crate) struct Screen {
     // Invariant: the first bytes of a character, at most three; empty but in ground state.
     held: Vec<u8>,
     join: Join,
-    /// What REP repeats: the first character of the cluster before the cursor.
+    /// REP repeats this: the first character of the cluster before the cursor.
     last: Option<char>,
 
     grid: Grid,
@@ -80,7 +80,7 @@ pub(crate) struct Screen {
     right: usize,
     tabs: Vec<bool>,
     modes: Modes,
-    /// What protects cells from being erased.
+    /// Which cells are protected from being erased.
     protection: Protection,
     /// DECSACE: 2 if attributes are changed in a rectangle, else from its first cell to its last.
     extent: u8,
@@ -89,20 +89,20 @@ pub(crate) struct Screen {
     /// DECSCUSR.
     cursor_shape: u8,
 
-    /// Of DECSC, on the main screen and on the alternate one.
+    /// Saved by DECSC, on the main screen and on the alternate one.
     saved: [(Cursor, Writing); 2],
     /// The rows of the screen that is not shown, and its columns: the main one, while the
     /// alternate one is shown; else the alternate one, if a program left something on it.
     main: Option<(usize, VecDeque<Line>)>,
     alternate: Option<(usize, VecDeque<Line>)>,
-    /// Where the cursor was, and the pen, when the alternate screen was entered by 1049.
+    /// The cursor and the pen at the time when 1049 entered the alternate screen.
     entered: Option<(Cursor, Pen)>,
     titles: Titles,
     palette: Palette,
     links: Links,
-    /// What a program has put there (OSC 52).
+    /// Set by a program (OSC 52).
     clipboard: Option<Vec<u8>>,
-    /// What has scrolled off stays, also where a program erases it.
+    /// Rows that have scrolled off stay, even if a program erases them.
     is_endless: bool,
 }
 
@@ -147,7 +147,7 @@ enum Join {
     Letter,
 }
 
-/// What DECSC saves beside the cursor.
+/// The state that DECSC saves beside the cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Writing {
     pen: Pen,
@@ -222,7 +222,7 @@ impl Screen {
         self.cursor = Cursor { col: col.min(cols - 1), row: row.min(rows - 1), pending };
     }
 
-    /// What [`Screen::feed`] does, byte by byte.
+    /// Does the same as [`Screen::feed`], byte by byte.
     fn emulate(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
@@ -357,8 +357,8 @@ impl Screen {
         length
     }
 
-    /// Where text ends that is written from the cursor on: behind the right margin, or, right of
-    /// that, behind the last column.
+    /// The end of text that is written from the cursor on: after the right margin, or, if the
+    /// cursor is right of that, after the last column.
     fn end_of_text(&self) -> usize {
         if self.cursor.col > self.right { self.cols() } else { self.right + 1 }
     }
@@ -500,7 +500,7 @@ impl Screen {
         self.cursor.col = self.left;
     }
 
-    /// What is left where something was erased.
+    /// The cell that erasing leaves.
     fn blank(&self) -> Cell {
         Cell::blank(self.state.pen.background)
     }
@@ -655,7 +655,7 @@ impl Screen {
         self.reset_margins();
     }
 
-    /// Where the cursor may be put: with DECOM between the margins.
+    /// The area in which the cursor may be placed: with DECOM, between the margins.
     fn bounds(&self) -> (usize, usize, usize, usize) {
         match self.state.origin {
             true => (self.left, self.right, self.top, self.bottom),
@@ -691,7 +691,7 @@ impl Screen {
         self.cursor = Cursor::at((left + col).min(right), (top + row).min(bottom));
     }
 
-    /// Where the cursor is, as a program names it.
+    /// The place of the cursor, as a program numbers it.
     fn place(&self) -> (usize, usize) {
         let (left, _, top, _) = self.bounds();
         (self.cursor.col.saturating_sub(left), self.cursor.row.saturating_sub(top))
@@ -749,7 +749,7 @@ mod tests {
     use super::*;
     use crate::rounds::{pieces, rounds};
 
-    /// What programs print, what they never would, and halves of both.
+    /// Sequences that programs print, others that they never would, and halves of both.
     fn noise(random: &mut fastrand::Rng, length: usize) -> Vec<u8> {
         const BYTES: &[u8] = b"\x1b\x1b[]PX^_\\( #;:?>!3m~\x07\x08\t\r\n\x0e\x0f\x18\0\x7f\xc2\x9b\x9c\xc3\xa9\xe6\xbc\xf0\x9f\xff";
         const FINALS: &[u8] = b"@ABCDEFGHIJKLMPSTXZ`abdefghlmprstuvxz{}~q^";
@@ -800,7 +800,7 @@ mod tests {
         (random.choice([1, 2, 3, 20, 80]).unwrap(), random.choice([1, 2, 5, 24]).unwrap())
     }
 
-    /// What must be true of every screen.
+    /// Checks the invariants of every screen.
     fn check(screen: &Screen, seed: u64) {
         let (cols, rows) = screen.size();
         assert!(screen.cursor.col < cols && screen.cursor.row < rows, "seed {seed}: {:?}", screen.cursor);
@@ -985,7 +985,7 @@ mod tests {
         assert!(screen.save().len() < 64 * 1024);
     }
 
-    /// What a stream looks like on 10 x 4, and where it leaves the cursor.
+    /// Checks how a stream looks on 10 x 4, and where it leaves the cursor.
     #[track_caller]
     fn shows(stream: &str, rows: [&str; 4], cursor: (usize, usize)) {
         let mut screen = Screen::new(10, 4);
@@ -1105,7 +1105,7 @@ mod tests {
         assert_eq!(screen.coloured_lines(0), [row]);
         let mut resumed = Screen::resumed(&screen.save()).unwrap();
         assert_eq!(resumed.coloured_lines(0), [row]);
-        // What is chosen is kept without a line, too.
+        // The colour is kept even without an underline.
         resumed.feed(b"\x1b[58:5:200m");
         assert_eq!(resumed.answer(b"\x1bP$qm\x1b\\"), "\x1bP1$r0;58:5:200m\x1b\\");
         let mut screen = Screen::new(2, 1);

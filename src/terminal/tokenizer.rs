@@ -1,4 +1,4 @@
-//! Where escape sequences begin and end in what programs print: the one place that knows.
+//! The one place that decides where escape sequences begin and end in output.
 //!
 //! The grammar is that of ECMA-48 as Paul Williams' parser for the VT500 reads it
 //! (vt100.net/emu/dec_ansi_parser) and xterm does (ctlseqs, and `VTPrsTbl.c`). Terminals
@@ -55,10 +55,10 @@ pub(crate) enum State {
     StringEscape(u8),
 }
 
-/// What a byte is.
+/// The role of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Of the sequence, which goes on.
+    /// A part of a sequence that goes on.
     Part,
     /// A C0 control within a sequence, which goes on.
     Control(u8),
@@ -169,7 +169,7 @@ pub(crate) fn is_c1(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// What each byte is; `(` is a C1 control that introduces more, `()` one that does not.
+    /// The role of each byte; `(` is a C1 control that introduces more, `()` one that does not.
     fn steps(bytes: &[u8]) -> String {
         let mut state = State::Ground;
         let mut shown = String::new();
@@ -208,7 +208,7 @@ mod tests {
             // Half a C1 control is a part, and so is a whole one's last byte alone.
             (b"\x1b]0\xc2\xc2\x9c", "<....S"),
             (b"\x1b]0\x9c\xc2\x07", "<....S"),
-            // What else begins breaks it off.
+            // The start of another sequence breaks it off.
             (b"\x1b]0\x1b[m", "<..<.F"),
             (b"\x1b]0\x1b\x1b\\", "<..<<E"),
             (b"\x1b]0\x1bc", "<..<E"),

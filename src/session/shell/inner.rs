@@ -121,7 +121,7 @@ fn hidden_up_to_here(secret: &str) -> String {
 
 /// Its visible form: not more than a screen of it.
 fn as_typed(command: &[u8]) -> String {
-    /// Of a longer command, only the beginning is shown.
+    /// A longer command is cut after so many lines or bytes.
     const MOST_LINES: usize = 40;
     const MOST_BYTES: usize = 4 * 1024;
     let command = command.trim_ascii_end();

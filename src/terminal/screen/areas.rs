@@ -1,5 +1,5 @@
-//! What acts on a part of the screen: between the margins, in a rectangle, on what is not
-//! protected.
+//! Sequences that act on a part of the screen: between the margins, in a rectangle, on cells that
+//! are not protected.
 
 use super::{Protection, Screen};
 use crate::terminal::{
@@ -161,7 +161,7 @@ impl Screen {
         (area.top <= area.bottom && area.left <= area.right).then_some(area)
     }
 
-    /// What has one of the intermediate bytes `'`, `$` and `*`.
+    /// The sequences with one of the intermediate bytes `'`, `$` and `*`.
     pub(super) fn area_sequence(&mut self, intermediate: u8, last: u8) {
         let count = self.parser.count_at(0);
         match (intermediate, last) {

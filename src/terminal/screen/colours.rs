@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use super::svg;
 
-/// Where the special colours (of bold text and so on) come after the 256, and how many there are.
+/// The number of the first special colour (of bold text and so on), after the 256, and their
+/// count.
 const SPECIAL: u16 = 256;
 const SPECIALS: u16 = 8;
 
-/// Where the dynamic ones come: OSC 10 is `DYNAMIC`.
+/// The number of the first dynamic colour: OSC 10 is `DYNAMIC`.
 const DYNAMIC: u16 = 512;
 
 /// Those that are not as at first.
@@ -109,7 +110,7 @@ fn at_first(index: u16) -> [u8; 3] {
     }
 }
 
-/// Where the colour is that OSC 4 or 5 names so.
+/// The place of the colour that OSC 4 or 5 names so.
 fn place(number: u16, index: &str) -> Option<u16> {
     let index: u16 = index.parse().ok()?;
     let index = if number == 5 { SPECIAL.checked_add(index)? } else { index };

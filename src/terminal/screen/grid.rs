@@ -48,12 +48,12 @@ impl Colour {
     }
 }
 
-/// What text is written with.
+/// The attributes with which text is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pen {
     pub(super) foreground: Colour,
     pub(super) background: Colour,
-    /// Of the line below, [`Colour::DEFAULT`] being that of the text.
+    /// The colour of the underline; [`Colour::DEFAULT`] is that of the text.
     pub(super) underline_colour: Colour,
     /// The bits below; [`Pen::UNDERLINE`] is a number of its own.
     pub(super) style: u32,
@@ -113,7 +113,7 @@ impl Pen {
         *self = Pen { style: self.style & Pen::LINK, ..Pen::default() };
     }
 
-    /// What DECCARA makes of it, or, if it reverses, DECRARA.
+    /// Changes it as DECCARA does or, if `reverses`, DECRARA.
     pub(super) fn change(&mut self, change: u16, reverses: bool) {
         const PLAIN: u32 = 1 << 8;
         let (styles, on) = match change {
@@ -152,7 +152,7 @@ impl Cell {
     /// The right half of one.
     const RIGHT: u32 = 1 << 25;
 
-    /// What is erased keeps nothing but the background (terminfo's `bce`).
+    /// An erased cell keeps nothing but the background (terminfo's `bce`).
     pub(super) fn blank(background: Colour) -> Cell {
         Cell { glyph: 0, pen: Pen { background, ..Pen::default() } }
     }
@@ -214,7 +214,7 @@ impl Area {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) cells: Vec<Cell>,
-    /// What all cells look like that come after those.
+    /// The look of all cells after those.
     pub(super) rest: Cell,
     // Combining characters, and what else has no cell of its own, by column, each in
     // the order in which it came. Invariant: sorted by column, and each of those is
@@ -280,7 +280,7 @@ impl Line {
         (self.rest, self.wrapped) = (next.rest, next.wrapped);
     }
 
-    /// What stands at a column that no line has is not kept.
+    /// Those at a column that no line has are dropped.
     fn append_combining(&mut self, combining: Vec<(u16, char)>, after: usize) {
         let moved = |(at, combined)| Some((u16::try_from(usize::from(at) + after).ok()?, combined));
         self.combining.extend(combining.into_iter().filter_map(moved));
@@ -376,7 +376,7 @@ impl Line {
             self.rest = blank;
             return;
         }
-        // What has no cell of its own stays so, if it looks the same after it.
+        // Columns without a cell of their own stay so, if they look the same after this.
         let to = if self.rest == blank { to.min(self.cells.len()) } else { to };
         if from >= to {
             return;
@@ -724,7 +724,7 @@ impl Grid {
         let mut lines = self.history.drain(..).chain(self.rows.drain(..)).enumerate();
         let mut broken: VecDeque<Line> = VecDeque::new();
         let mut cursor = (0, 0);
-        // What was cut short is filled up again, but not without end.
+        // A line that was cut short is filled up again, within bounds.
         let mut blanks = CELLS;
         while let Some((index, mut line)) = lines.next() {
             let mut place = (index == cursor_line).then_some(col);

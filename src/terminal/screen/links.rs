@@ -15,7 +15,7 @@ pub(super) struct Links {
     refused: u16,
 }
 
-/// Where a link stands on a screen.
+/// A link on a screen, and its place.
 pub(crate) struct Link<'a> {
     /// From 0.
     pub(crate) row: usize,

@@ -7,7 +7,7 @@ pub(super) const ANSI: u16 = 1 << 15;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mode(u8);
 
-/// What a mode is at first, and what DECSTR makes of it.
+/// The initial value of a mode, and the effect of DECSTR on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Off,

@@ -1,7 +1,7 @@
 //! A stretch of output as a person would have seen it on a terminal of endless height.
 //!
-//! What was drawn over is gone: a progress bar is its last state, and a line that an editor
-//! has drawn many times is one line. Rows that were broken at the right margin are one line
+//! Text that was drawn over is gone: of a progress bar its last state is left, and a line that an
+//! editor has drawn many times is one line. Rows that were broken at the right margin are one line
 //! again. What scrolls off is taken away as it does, so that it takes no more memory than
 //! its text.
 
@@ -23,12 +23,12 @@ pub(crate) struct Rendering {
     text: String,
 }
 
-/// What has come of it.
+/// The result so far.
 pub(crate) struct Rendered {
     /// Lines that end with `\n`, but the last one where the cursor stands behind it; there
     /// blanks before the cursor count.
     pub(crate) text: String,
-    /// Where the cursor is: on which line, behind how many of its characters.
+    /// The place of the cursor: the line, and the number of characters before it.
     pub(crate) cursor_line: usize,
     pub(crate) cursor_chars: usize,
     /// A program has drawn all of the screen, and that is not in it.
@@ -36,8 +36,8 @@ pub(crate) struct Rendered {
 }
 
 impl Rendering {
-    /// Of what comes now on a screen as it is: the line that the cursor is on is the first
-    /// one, with what is on it already.
+    /// Renders what comes on this screen from now on: the cursor's line is the first one, with
+    /// the text that it has.
     pub(crate) fn new(mut screen: Screen, colours: bool) -> Rendering {
         screen.grid.clear_history();
         screen.is_endless = true;

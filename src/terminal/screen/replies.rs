@@ -13,7 +13,7 @@ use crate::terminal::{
     tokenizer::{BEL, Step},
 };
 
-/// What DECCIR tells of a pen, by its bits.
+/// The attributes of a pen that DECCIR reports, in the order of its bits.
 const RENDITIONS: [u32; 4] = [Pen::BOLD, 1 << 8, Pen::BLINK, Pen::INVERSE];
 
 impl Screen {

@@ -19,7 +19,7 @@ use crate::terminal::{
     tokenizer::State,
 };
 
-/// Of this form of the bytes. Another one is another version's, and is not read.
+/// The number of this format. Another one is that of another version, and is not read.
 const FORM: u64 = 5;
 
 /// No terminal is larger (the kernel counts in 16 bits).
@@ -424,7 +424,7 @@ impl<'a> Reader<'a> {
             while cells.len() < length {
                 let count = self.count((length - cells.len()) as u64)?;
                 let pen = self.pen()?;
-                // What is ASCII is a byte each, and sound; most is.
+                // Most text is ASCII: one valid byte for each character.
                 let is_text = |byte: &&u8| matches!(**byte, b' '..=b'~');
                 let text = self.0.iter().take(count).take_while(is_text).count();
                 let (ascii, rest) = self.0.split_at(text);

@@ -1,4 +1,4 @@
-//! What the sequences do.
+//! The effects of the sequences.
 
 use super::{
     Cursor, HIGHEST_LEVEL, Links, Protection, Screen,

@@ -22,14 +22,14 @@ impl Screen {
         (row + 1, col + 1)
     }
 
-    /// What stands before the cursor on its line, without blanks at the end.
+    /// The text before the cursor on its line, without blanks at the end.
     pub(crate) fn before_cursor(&self) -> String {
         let mut text = self.up_to_cursor();
         text.truncate(text.trim_end_matches(' ').len());
         text
     }
 
-    /// What stands before the cursor on its line, whose rows may be several.
+    /// The text before the cursor on its line, which may have several rows.
     pub(crate) fn up_to_cursor(&self) -> String {
         let row = self.cursor.row;
         let first = self.first_row();
@@ -40,8 +40,8 @@ impl Screen {
         text
     }
 
-    /// What stands on the row of the cursor before the last so many columns up to it, with the
-    /// sequences that choose colours.
+    /// The text on the cursor's row before the last `columns` up to it, with the sequences that
+    /// choose colours.
     pub(crate) fn before_last(&self, columns: usize) -> String {
         self.coloured(&self.grid.rows[self.cursor.row], self.cursor.after().saturating_sub(columns))
     }
@@ -140,7 +140,7 @@ impl Screen {
         links
     }
 
-    /// What a program has put there (OSC 52).
+    /// Set by a program (OSC 52).
     pub(crate) fn clipboard(&self) -> Option<&[u8]> {
         self.clipboard.as_deref()
     }
@@ -150,8 +150,8 @@ impl Screen {
         self.parser.is_clipboard()
     }
 
-    /// What draws the screen on a terminal of its size, whose modes are as at first.
-    /// [`Screen::placing`] is to follow, and before that the modes.
+    /// The sequences that draw the screen on a terminal of its size in its initial modes. The
+    /// modes are to follow, and then [`Screen::placing`].
     pub(crate) fn drawing(&self) -> String {
         let mut text = String::from("\x1b[0m\x1b[?69l\x1b[r\x1b(B\x0f");
         if let Some((_, rows)) = &self.main {
@@ -179,7 +179,7 @@ impl Screen {
         }
     }
 
-    /// What makes such a terminal go on where this one is.
+    /// The sequences after which such a terminal goes on where this one is.
     pub(crate) fn placing(&self) -> String {
         let (row, col) = self.reported_cursor();
         let mut text = format!("\x1b[{row};{col}H");

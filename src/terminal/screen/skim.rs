@@ -15,7 +15,7 @@ use crate::terminal::{
     tokenizer::{BEL, C1_LEAD, ESC, State, control_sequence_length, is_c1},
 };
 
-/// What is shorter is drawn: finding out costs as much.
+/// Shorter output is drawn, since finding out costs as much.
 const WORTH_IT: usize = 512 * 1024;
 
 /// How much is drawn where a stretch ends, before the next one is looked for.
@@ -54,7 +54,7 @@ impl Screen {
         is_whole && self.parser.state == State::Ground && self.held.is_empty()
     }
 
-    /// Where the last lines begin, behind which nothing of what is before them is left.
+    /// The start of the last lines, after which nothing of the bytes before them is left.
     fn end_of_what_goes(&self, bytes: &[u8]) -> Option<usize> {
         let history = if self.grid.keeps_history { HISTORY } else { 0 };
         let ends = memrchr_iter(b'\n', bytes).skip(history + self.height());

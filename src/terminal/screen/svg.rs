@@ -25,7 +25,7 @@ use crate::terminal::screen::{
 /// The picture's unit is half a pixel, so that all its numbers are whole ones: to print
 /// floating-point numbers would make the program 28 KB longer.
 pub(super) const PIXEL: usize = 2;
-/// Of a cell.
+/// The size of a cell.
 const WIDTH: usize = 9 * PIXEL;
 const HEIGHT: usize = 19 * PIXEL;
 /// From the top of a cell to where letters stand.
@@ -49,7 +49,7 @@ const LONGEST_RUN: usize = 32;
 /// Around the rows, and the bar above them.
 const MARGIN: usize = 16 * PIXEL;
 const BAR: usize = 40 * PIXEL;
-/// What the title leaves free on either side of it.
+/// The space that stays free on either side of the title.
 const BUTTONS: usize = 84 * PIXEL;
 
 pub(super) type Rgb = [u8; 3];
@@ -189,12 +189,12 @@ impl Screen {
     }
 }
 
-/// What a piece is drawn with comes first, so that in order those are together that have it
-/// in common. Of a rectangle, `y`, `height`, `x` and `width` follow, of others where they
-/// are in [`Picture::drawn`]. One type, for each that is sorted makes the program larger.
+/// The ink of a piece comes first, so that in order the pieces of one ink are together. For a
+/// rectangle, `y`, `height`, `x` and `width` follow, for others their place in
+/// [`Picture::drawn`]. It is one type, since each type that is sorted makes the program larger.
 type Pieces = Vec<[usize; 5]>;
 
-/// What is drawn, from the bottom to the top.
+/// The pieces, from the bottom to the top.
 #[derive(Default)]
 struct Picture {
     papers: Pieces,
@@ -224,8 +224,8 @@ pub(super) struct Rect {
 
 impl Picture {
     fn write(&self, text: &mut String) {
-        // Of those that meet no seam is to be seen; but a line must not vanish where the
-        // picture is made smaller.
+        // Rectangles that meet must show no seam; but a line must not vanish if the picture is
+        // made smaller.
         *text += "<g shape-rendering=\"crispEdges\">\n";
         push_rects(text, &self.papers);
         push_rects(text, &self.blocks);
@@ -406,7 +406,7 @@ impl GlyphKind {
     }
 }
 
-/// Where the run of letters ends that begins at `col`.
+/// The end of the run of letters that begins at `col`.
 fn end_of_run(line: &Line, col: usize, end: usize) -> usize {
     let is_letter = |at: usize| at < end && matches!(GlyphKind::of(line, at), GlyphKind::Letter);
     let is_blank = |at: usize| at < end && matches!(GlyphKind::of(line, at), GlyphKind::Blank);
@@ -585,7 +585,7 @@ fn push_groups(
     *text += if last.is_some() { close } else { "" };
 }
 
-/// What text is drawn with, and what is behind it.
+/// The colour of text, and of its background.
 pub(super) fn colours(pen: Pen) -> (Rgb, Rgb) {
     // Bold text in one of the first eight colours is bright, as in most terminals.
     let foreground = match pen.foreground.index() {
@@ -596,7 +596,7 @@ pub(super) fn colours(pen: Pen) -> (Rgb, Rgb) {
     if pen.has(Pen::INVERSE) { (paper, ink) } else { (ink, paper) }
 }
 
-/// What the line under text is drawn with.
+/// The colour of the underline.
 pub(super) fn underline_ink(pen: Pen, ink: Rgb) -> Rgb {
     rgb(pen.underline_colour).unwrap_or(ink)
 }
@@ -610,7 +610,7 @@ pub(super) fn mixed(one: Rgb, other: Rgb, hundredths: usize) -> Rgb {
     [part(0), part(1), part(2)]
 }
 
-/// What one of 256 colours is, in red, green and blue.
+/// One of the 256 colours, in red, green and blue.
 pub(crate) fn colour(index: u8) -> Rgb {
     rgb(Colour::indexed(index)).unwrap_or(FOREGROUND)
 }
@@ -711,7 +711,7 @@ mod tests {
             if is_drawn_otherwise || is_dashed {
                 continue;
             }
-            // What a neighbour with such an arm has at its edge.
+            // The edge of a neighbour that has such an arm.
             let edges: [Vec<bool>; 4] = [
                 rows[0].to_vec(),
                 rows.iter().map(|row| row[COLS - 1]).collect(),

@@ -5,7 +5,7 @@ use crate::terminal::parser::Parser;
 /// As many are kept on the stack as xterm keeps.
 pub(super) const MOST: usize = 10;
 
-/// Of the window, or of the icon; both are set by OSC 0.
+/// The titles of the window and of the icon; OSC 0 sets both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Titles {
     pub(super) window: Option<String>,
@@ -61,7 +61,7 @@ impl Titles {
         match parser.value(0) {
             Some(22) if has_icon || has_window => {
                 self.stack.truncate(MOST - 1);
-                // Of what is not pushed, what was pushed last is pushed again.
+                // A title that is not pushed is pushed as it was the last time.
                 let mut pushed = self.stack.first().cloned().unwrap_or_default();
                 if has_icon {
                     (pushed.has_icon, pushed.icon) = (true, self.icon.clone());
@@ -84,9 +84,9 @@ impl Titles {
         }
     }
 
-    /// What XTWINOPS 20 and 21 are answered with. A program is no judge of what it shows (a log
-    /// that it prints sets titles, too), and an answer is typed: only what means nothing to a
-    /// shell is given back as it is.
+    /// The answer to XTWINOPS 20 and 21. Anything that a program prints, even a log, can set a
+    /// title, and an answer is typed: only characters that mean nothing to a shell are returned
+    /// unchanged.
     pub(super) fn told(&self, title: Option<&str>) -> String {
         let title = title.unwrap_or_default();
         match self.told_by_digits {
@@ -104,7 +104,7 @@ fn harmless(character: char) -> char {
     }
 }
 
-/// What these digits are, if that is text.
+/// The text that these digits encode, if it is text.
 fn decoded(digits: &str) -> Option<String> {
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();

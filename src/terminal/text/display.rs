@@ -1,5 +1,5 @@
-//! What programs printed and users typed, shown in a line: control characters escaped, and the
-//! last lines that a person can see.
+//! Output and typed text, shown on a line: control characters escaped, and the last lines that a
+//! person can see.
 
 use std::collections::VecDeque;
 
@@ -57,7 +57,7 @@ pub(crate) fn last_visible_lines(tail: &[u8], count: usize) -> Vec<Vec<u8>> {
 
 /// The last visible line as a person would read it, for a message of one line.
 ///
-/// Where a progress bar overwrote itself with `\r`, only what it wrote last.
+/// The last line; if a progress bar overwrote itself with `\r`, only its last state.
 pub(crate) fn last_line_shown(tail: &[u8]) -> Option<String> {
     line_shown(&visible_lines(tail).last()?)
 }
@@ -82,7 +82,7 @@ fn is_border(row: &str) -> bool {
 
 struct VisibleLine<'a> {
     printed: &'a [u8],
-    /// What is left of it without escape sequences.
+    /// The line without escape sequences.
     text: Vec<u8>,
 }
 

@@ -5,7 +5,7 @@ use memchr::memmem;
 /// Finds the first place where a pattern occurs in a stream of bytes.
 pub(crate) struct Finder {
     finder: memmem::Finder<'static>,
-    /// Where in the stream the next bytes belong.
+    /// The offset of the next bytes in the stream.
     offset: u64,
     // Invariant: the last bytes of the stream, one fewer than the pattern has at most,
     // so no match lies in it whole.

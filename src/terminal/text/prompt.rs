@@ -30,8 +30,8 @@ impl Prompts {
         self.0.iter().find(|known| known.form == form)
     }
 
-    /// Where in a line, which ends before the cursor, a prompt like one of them begins; it
-    /// may follow an answer that has no end of its own.
+    /// The start of a prompt like one of them in a line that ends before the cursor; it may
+    /// follow an answer that has no newline.
     pub(crate) fn place(&self, line: &str) -> Option<usize> {
         let starts = line.char_indices().map(|(at, _)| at);
         let begins = |at: &usize| *at == 0 || !line[*at..].starts_with(char::is_whitespace);
@@ -61,17 +61,17 @@ pub(crate) struct AnsweredPrompt {
 }
 
 impl AnsweredPrompt {
-    /// Of what stood before the cursor: the whole line, or the part of it that is one of the
-    /// `known` ones, behind an answer without an end. `None` where nothing stood there.
+    /// The prompt in the text before the cursor: the whole line, or the part of it that is one
+    /// of the `known` ones, after an answer without a newline. `None` if the text is empty.
     pub(crate) fn of(line: &str, known: &Prompts) -> Option<AnsweredPrompt> {
         let prompt = &line[known.place(line).unwrap_or(0)..];
         let form = without_digits(prompt);
         (!form.is_empty()).then(|| AnsweredPrompt { form, blank: known.have_with_blank(prompt) })
     }
 
-    /// Where in a line, which ends before the cursor, the same prompt begins, but for digits. It
-    /// may follow an answer that has no end of its own; but what reads on from there may be a
-    /// longer question.
+    /// The start of the same prompt, except for digits, in a line that ends before the cursor. It
+    /// may follow an answer that has no newline; but the text from there on may be a longer
+    /// question.
     pub(crate) fn place(&self, line: &str) -> Option<usize> {
         let counts = self.form.contains('0');
         let asks = self.form.ends_with(['?', ':']) && !counts;
@@ -111,7 +111,8 @@ pub(crate) fn begin_alike(one: &str, other: &str) -> bool {
     !stem(one).is_empty() && stem(one) == stem(other)
 }
 
-/// What prompts that are alike have in common: not a number that counts up, nor the folder.
+/// The part that similar prompts have in common: without a number that counts up, and the
+/// directory.
 fn form(prompt: &str) -> String {
     let mut form = String::with_capacity(prompt.len());
     let mut characters = prompt.trim().chars().peekable();

@@ -1,8 +1,8 @@
 //! Escape sequences, taken out of what programs print.
 //!
-//! What is one, the [`tokenizer`](crate::terminal::tokenizer) knows. A control inside a
-//! sequence acts as if it stood before it. It may not come out until the sequence is
-//! complete, or a reader that goes back to the start of the sequence prints it twice.
+//! The [`tokenizer`](crate::terminal::tokenizer) finds them. A control inside a sequence acts as
+//! if it stood before it. It must not come out until the sequence is complete, or a reader that
+//! goes back to the start of the sequence prints it twice.
 
 use crate::terminal::{
     text::Runs,
@@ -15,15 +15,14 @@ const HELD_LIMIT: usize = 4096;
 
 /// Removes escape sequences from a stream of bytes.
 ///
-/// What has come out is exactly the text of all bytes but the last `unfinished` ones.
-/// So a reader may stop there and go on with a new `Strip`, and nothing is lost or
-/// comes twice.
+/// The output is exactly the text of all bytes but the last `unfinished` ones. So a reader may
+/// stop there and go on with a new `Strip`: nothing is lost, and nothing comes twice.
 #[derive(Clone, Default)]
 pub(crate) struct Strip {
     state: State,
     fed: u64,
-    /// Where in the stream the unfinished sequence or character begins; stale where there
-    /// is none.
+    /// The offset in the stream at which the unfinished sequence or character begins; stale if
+    /// there is none.
     began: u64,
     // Invariant: of a character the bytes so far, of a sequence the controls in it. Never
     // longer than HELD_LIMIT.
@@ -420,7 +419,7 @@ mod tests {
             std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
         }
 
-        /// Where the sequence that begins at `at` ends, and the controls in it.
+        /// The end of the sequence that begins at `at`, and the controls in it.
         fn sequence(units: &[Unit<'_>], at: usize, first: char) -> (Option<usize>, Vec<u8>) {
             let mut controls = Vec::new();
             let (mut letter, mut at) = (char::from((first as u8).wrapping_sub(0x40)), at + 1);
@@ -465,7 +464,7 @@ mod tests {
             at
         }
 
-        /// What ends a sequence is a part of it, unless it is a beginning itself.
+        /// The unit that ends a sequence is a part of it, unless it begins another one.
         fn end(units: &[Unit<'_>], at: usize) -> Option<usize> {
             match units.get(at)?.0 {
                 Some('\0'..='\x1a' | '\x1c'..='\x7f') => Some(at + 1),
