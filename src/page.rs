@@ -14,6 +14,7 @@
 mod connection;
 mod far;
 mod feed;
+mod forwards;
 mod guard;
 mod http;
 mod server;

@@ -16,6 +16,7 @@ mod handle;
 mod history;
 mod list_entry;
 mod log;
+mod ports;
 mod program_said;
 mod prompts;
 mod reply_timeout;

@@ -4,8 +4,9 @@
 //!
 //! Serves a page that shows all sessions live: a wall of their screens, sessions
 //! that wait for input first. Open one to see it large with its scrollback, to
-//! type a line, and to press keys. Prints the page's address, which contains a
-//! token, and serves until it is interrupted.
+//! type a line, and to press keys. The TCP ports that it listens on are links; one
+//! of another machine is forwarded for you. Prints the page's address, which
+//! contains a token, and serves until it is interrupted.
 //!
 //! Anyone with the token can do what you can do, such as type into your shells.
 //! The token is stored in the state directory. It is valid until --new-token.

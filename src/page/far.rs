@@ -89,6 +89,10 @@ impl Machine {
         itself.into_iter().chain(self.received.sessions.values().map(|session| &session.entry))
     }
 
+    pub(crate) fn name(&self) -> &MachineName {
+        self.call.machine()
+    }
+
     /// A session's handle on that machine.
     pub(crate) fn handle_there<'n>(&self, name: &'n str) -> Option<&'n str> {
         name.strip_prefix(self.call.machine().as_str())?.strip_prefix(':')

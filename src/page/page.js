@@ -396,6 +396,7 @@ function drawLarge(session) {
 		drawReceipt(about.receipt);
 	}
 	drawCommands();
+	drawPorts();
 	if (!screen) return;
 	fit(session);
 	drawRows(find("rows"), session, true);
@@ -514,6 +515,50 @@ async function askForCommands(of) {
 		list.replaceChildren(...JSON.parse(text).map(row => makeCommand(row, of, outputs.get(row[0]))));
 		if (!list.children.length) list.textContent = "No shell has reported a command.";
 	} catch {}
+}
+
+// The ports of the open session, asked for again as it changes, once in two seconds at most.
+let portsAsked = 0;
+
+function drawPorts() {
+	if (portsAsked) return;
+	askForPorts(focus);
+	portsAsked = setTimeout(() => {
+		portsAsked = 0;
+		if (changed.has(sessions.get(focus))) plan();
+	}, 2000);
+}
+
+async function askForPorts(of) {
+	try {
+		const answer = await ask(`sessions/${of}/ports`), rows = answer.ok ? await answer.json() : [], place = find("ports");
+		if (of !== focus || place.dataset.shown === of + rows) return;
+		place.dataset.shown = of + rows;
+		place.replaceChildren(...rows.map(row => makePort(row[0], of)));
+	} catch {}
+}
+
+function makePort(port, of) {
+	const link = make("a", "button", ":" + port);
+	link.ariaLabel = "Port " + port;
+	link.target = "_blank";
+	link.rel = "noreferrer";
+	link.href = `http://${location.hostname}:${port}/`;
+	// A port of another machine has to be forwarded first.
+	if (of.includes(":")) link.onclick = async event => {
+		event.preventDefault();
+		// Only a click may open a page, and the answer may come later.
+		const opened = open("about:blank");
+		opened.opener = null;
+		const answer = await ask(`sessions/${of}/reach`, { method: "POST", body: port });
+		const { port: here, error } = answer.ok ? await answer.json() : {};
+		if (here) opened.location = `http://${location.hostname}:${here}/`;
+		else {
+			opened.close();
+			tell(error ?? "The port cannot be reached.");
+		}
+	};
+	return link;
 }
 
 function make(name, kind, text) {
@@ -687,6 +732,9 @@ function go() {
 		if (focus !== before) {
 			answered = "";
 			list.replaceChildren();
+			find("ports").replaceChildren();
+			find("ports").dataset.shown = "";
+			portsAsked = clearTimeout(portsAsked);
 		}
 		put(find("name"), "");
 		find("receipt").hidden = true;

@@ -18,11 +18,13 @@ use crate::{
     jail::Admission,
     json::Object,
     machine::name::MachineName,
+    numbers,
     outcome::{Result, Trying},
     page::{
         connection::{Connection, ELSEWHERE, Phase},
         far::{Done, Machine},
         feed::PageFeed,
+        forwards::Forwards,
         guard::{self, Token},
         http::{
             self, BAD, GONE, HttpError, HttpRequest, JSON, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE,
@@ -122,6 +124,8 @@ struct Server<'a> {
     connections: Vec<Connection>,
     /// Lines that are being typed by calls.
     calls: Vec<WaitingCall>,
+    /// Ports of other machines.
+    forwards: Forwards,
     /// Are those here shown?
     is_here: bool,
     /// A page is open.
@@ -163,6 +167,7 @@ impl<'a> Server<'a> {
             keys: Numbers::default(),
             connections: Vec::new(),
             calls: Vec::new(),
+            forwards: Forwards::default(),
             is_here: true,
             is_watched: false,
             sessions: None,
@@ -205,6 +210,7 @@ impl<'a> Server<'a> {
             }
         }
         self.calls.iter().for_each(|call| call.watch(&mut poll_set, Event::Called));
+        self.forwards.watch(&mut poll_set, Event::Called);
         let events = poll_set.wait(deadline.min(self.next_look())).trying("serve the page")?;
         let mut connected = false;
         for event in events {
@@ -298,7 +304,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Passes on what came of the lines that calls have typed.
+    /// Answers the requests that waited for calls.
     fn drive_calls(&mut self) {
         let mut done = Vec::new();
         self.calls.retain_mut(|call| {
@@ -306,6 +312,7 @@ impl<'a> Server<'a> {
             done.extend(told.as_ref().map(|told| (call.number, Ok(told.clone()))));
             told.is_none()
         });
+        done.extend(self.forwards.drive());
         done.into_iter().for_each(|(number, what)| self.respond(number, what));
     }
 
@@ -479,7 +486,7 @@ impl<'a> Server<'a> {
         let path: Vec<&str> = request.path.split('/').collect();
         match (&*request.method, &path[..]) {
             ("GET", ["", "events"]) => self.open_page(request),
-            ("GET", ["", "sessions", handle, what @ ("scrollback" | "commands")])
+            ("GET", ["", "sessions", handle, what @ ("scrollback" | "commands" | "ports")])
             | ("POST", ["", "sessions", handle, what]) => {
                 let text = std::str::from_utf8(body).map_err(|_| BAD)?;
                 let there = self.machines.iter_mut().find_map(|machine| {
@@ -488,6 +495,13 @@ impl<'a> Server<'a> {
                 });
                 if let Some((machine, there)) = there {
                     let number = self.keys.next();
+                    if *what == "reach" {
+                        let port = numbers::number(body).ok_or(BAD)?;
+                        return match self.forwards.ask(number, machine.name(), port) {
+                            Some(done) => done.map(Answer::Done),
+                            None => Ok(Answer::Elsewhere(number)),
+                        };
+                    }
                     machine.ask(number, there, what, text);
                     return Ok(Answer::Elsewhere(number));
                 }
@@ -503,8 +517,8 @@ impl<'a> Server<'a> {
         self.tiles.iter_mut().find(|tile| tile.handle.as_str() == handle).ok_or(NOT_FOUND)
     }
 
-    /// Types something, or gives what has scrolled off, the last commands, or the output
-    /// of one. What takes its time has this number.
+    /// Types something, or gives the scrollback, the last commands, the output of one, or the ports.
+    /// The answer that comes later has this number.
     fn do_here(
         &mut self,
         number: u64,
@@ -517,6 +531,7 @@ impl<'a> Server<'a> {
         let told = match what {
             "scrollback" => Some(tile.scrollback(state_dir, SCROLLBACK)),
             "commands" => Some(tile.commands(state_dir)),
+            "ports" => Some(tile.ports(state_dir)),
             "output" => Some(tile.output(state_dir, text.parse().map_err(|_| BAD)?)),
             _ => None,
         };

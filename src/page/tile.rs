@@ -23,7 +23,7 @@ use crate::{
         SessionDir, StateDir, Target,
         client::{RelayClient, ReportedState, WaitOutcome, sending},
     },
-    sys::{clock::unix_seconds, deadline::Deadline},
+    sys::{clock::unix_seconds, deadline::Deadline, ports::Listening},
     terminal::{
         cells, keys,
         text::{self, Strip},
@@ -319,6 +319,13 @@ impl Tile {
         };
         let rows: Vec<String> = self.open(state_dir)?.last_commands(MOST_COMMANDS)?.iter().map(row).collect();
         Ok(format!("[{}]", rows.join(",")))
+    }
+
+    /// The TCP ports that its processes listen on, as rows of one text.
+    pub(crate) fn ports(&self, state_dir: &StateDir) -> Result<String> {
+        let ports = self.open(state_dir)?.ports(&Listening::look());
+        let row = |port: &u16| versioned_screen::row_of_texts(&[&port.to_string()]);
+        Ok(format!("[{}]", ports.iter().map(row).collect::<Vec<_>>().join(",")))
     }
 
     /// The output of the command of this number, as rows; of a long one the end.

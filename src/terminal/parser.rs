@@ -28,7 +28,8 @@ pub(crate) struct Parser {
     // Invariant: of these, `count` are valid.
     pub(super) parameters: [Parameter; PARAMETERS],
     pub(super) count: usize,
-    /// The content of a control string; if it has become too long, only its beginning.
+    /// The content of a control string; none of one that has become too long, except `52;` of a
+    /// clipboard's.
     pub(super) string: Vec<u8>,
     pub(super) too_long: bool,
 }

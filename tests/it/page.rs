@@ -222,7 +222,9 @@ fn whoever_has_the_token_is_served_and_nobody_else() {
         ("GET", "/events".to_owned()),
         ("GET", format!("/sessions/{handle}/scrollback")),
         ("GET", format!("/sessions/{handle}/commands")),
+        ("GET", format!("/sessions/{handle}/ports")),
         ("POST", format!("/sessions/{handle}/output")),
+        ("POST", format!("/sessions/{handle}/reach")),
         ("POST", format!("/sessions/{handle}/line")),
     ];
     let wrong = page.token.replace(|c: char| c != '0', "0");
@@ -563,6 +565,45 @@ fn commands_and_their_output_can_be_read() {
     scratch.ts(&["kill", "--keep", &handle]).code(0);
     events.until_about(&handle, |about| about["state"] == "dead");
     assert_eq!(rows("GET", "commands", ""), commands);
+}
+
+/// A program that listens, prints its port, and answers a line.
+const SERVER: &str = "exec python3 -uc 'import socket
+server = socket.create_server((\"127.0.0.1\", 0))
+print(\"port\", server.getsockname()[1])
+while True:
+    client, _ = server.accept()
+    client.sendall(b\"got \" + client.recv(100))
+    client.close()'";
+
+/// The ports of a session, once there are any.
+fn ports(page: &Page, handle: &str) -> Vec<Vec<String>> {
+    let mut ports = Vec::new();
+    eventually("a port", || {
+        let (status, answer) = page.ask("GET", &format!("/sessions/{handle}/ports"), "");
+        assert_eq!(status, 200, "{answer}");
+        ports = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+        !ports.is_empty()
+    });
+    ports
+}
+
+#[test]
+fn the_ports_of_a_session_can_be_asked_for() {
+    let scratch = Scratch::new();
+    let page = Page::start(&scratch);
+    let handle = scratch.create(SERVER);
+    let mut events = page.open("");
+    events.until_about(&handle, |about| about["state"] == "alive");
+    let ports = ports(&page, &handle);
+    scratch.ts(&["wait", &handle, "--pattern", &format!("port {}\n", ports[0][0])]).code(0);
+    assert_eq!(ports, [[&*ports[0][0]]]);
+    // Here there is nothing to forward.
+    assert_eq!(page.ask("POST", &format!("/sessions/{handle}/reach"), &ports[0][0]).0, 404);
+    scratch.ts(&["kill", "--keep", &handle]).code(0);
+    events.until_about(&handle, |about| about["state"] == "dead");
+    let (status, answer) = page.ask("GET", &format!("/sessions/{handle}/ports"), "");
+    assert!(status == 200 && answer.ends_with("\r\n\r\n[]"), "{answer}");
 }
 
 #[test]

@@ -217,6 +217,21 @@ const steps = {
         }
         ts("kill", handle);
     },
+    async "a port that a session listens on is reached, also of another machine"() {
+        const server = "python3 -m http.server --bind 127.0.0.1 0";
+        create("ports", server);
+        ts("create", "--on=box", "--no-helper", "--name=far-ports", server);
+        for (const [name, session] of [["ports", "@ports"], ["box:far-ports", "box:@far-ports"]]) {
+            const page = await visit();
+            await openSession(page, name);
+            const link = page.locator("#ports a");
+            await link.waitFor();
+            const [opened] = await Promise.all([page.context().waitForEvent("page"), link.click()]);
+            await opened.getByText("Directory listing for").waitFor();
+            await page.context().close();
+            ts("kill", session);
+        }
+    },
     async "it survives a reload"(page) {
         await page.reload();
         await text(page, "\n7");

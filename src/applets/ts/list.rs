@@ -37,12 +37,8 @@ use crate::{
     cli,
     feed::{Feed, FeedEvent, FeedNews},
     outcome::{Failure, Result, Trying},
-    session::{Activity, ActivityView, KEEPER, ListEntry, Name, RELAY, StateDir, Target, removed},
-    sys::{
-        poll::PollSet,
-        ports::Listening,
-        processes::{self, Process},
-    },
+    session::{Activity, ActivityView, ListEntry, Name, StateDir, Target, removed},
+    sys::{poll::PollSet, ports::Listening},
     ts::listing,
 };
 
@@ -66,7 +62,9 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         true if long => {
             let listening = Listening::look();
             let with_ports = |overview: &ActivityView| {
-                let ports = ports(&state_dir, overview, &listening);
+                let target = Target::Handle(overview.glance.handle.clone());
+                let session = state_dir.session(&target).ok();
+                let ports = session.map_or(Vec::new(), |session| session.ports(&listening));
                 let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
                 overview.json().json("listens", &format!("[{}]", ports.join(","))).line()
             };
@@ -75,21 +73,6 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         true => cli::print(objects(&overviews)),
         false => cli::print(listing::table(&overviews)),
     }
-}
-
-/// The ports that the processes of a session listen on, except those of sessions in it.
-fn ports(state_dir: &StateDir, overview: &ActivityView, listening: &Listening) -> Vec<u16> {
-    let target = Target::Handle(overview.glance.handle.clone());
-    let Ok(session) = state_dir.session(&target) else { return Vec::new() };
-    let Ok(Some((relay, _held))) = session.hold_relay() else { return Vec::new() };
-    // Orphans belong to the keeper, if there is one, or else to the relay.
-    let child = session.pid();
-    let keeper = child.and_then(Process::read).and_then(|child| Process::read(child.parent));
-    let keeper = keeper.filter(|parent| parent.name == KEEPER).map(|parent| parent.pid);
-    let roots: Vec<u32> = [Some(relay), child, keeper].into_iter().flatten().collect();
-    let is_anothers = |process: &Process| [RELAY, KEEPER].contains(&&*process.name);
-    let belongs = |process: &Process| roots.contains(&process.pid) || !is_anothers(process);
-    listening.of(processes::family(&roots, belongs))
 }
 
 fn line(session: &ListEntry) -> String {

@@ -55,9 +55,8 @@ pub(crate) fn last_visible_lines(tail: &[u8], count: usize) -> Vec<Vec<u8>> {
     last.into_iter().map(|printed| without_line_end(printed).to_vec()).collect()
 }
 
-/// The last visible line as a person would read it, for a message of one line.
-///
-/// The last line; if a progress bar overwrote itself with `\r`, only its last state.
+/// The last visible line as a person would read it, for a message of one line: of a progress bar that
+/// overwrote itself with `\r`, only the last state.
 pub(crate) fn last_line_shown(tail: &[u8]) -> Option<String> {
     line_shown(&visible_lines(tail).last()?)
 }

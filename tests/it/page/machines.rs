@@ -53,6 +53,35 @@ fn the_sessions_of_another_machine_are_shown_and_used_as_those_here() {
 }
 
 #[test]
+fn a_port_of_another_machine_is_reached_through_this_one() {
+    let there = Elsewhere::new();
+    let handle = there.create(SERVER);
+    let page = Page::start_with(&there.scratch, &["--on=box"]);
+    let mut wall = page.open("");
+    wall.until_about(&handle, |about| about["state"] == "alive");
+    let port = &ports(&page, &handle)[0][0];
+    let reach = || {
+        let (status, answer) = page.ask("POST", &format!("/sessions/{handle}/reach"), port);
+        assert_eq!(status, 200, "{answer}");
+        serde_json::from_str::<Value>(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    };
+    let here = reach()["port"].as_u64().unwrap() as u16;
+    assert_ne!(here.to_string(), *port);
+    let mut stream = TcpStream::connect(("127.0.0.1", here)).unwrap();
+    stream.write_all(b"a line").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, "got a line");
+    // The same one again, and others not.
+    assert_eq!(reach()["port"].as_u64(), Some(here.into()));
+    for bad in ["", "x", "70000"] {
+        assert_eq!(page.ask("POST", &format!("/sessions/{handle}/reach"), bad).0, 400, "{bad}");
+    }
+    drop(page);
+    eventually("the end of the forward", || TcpStream::connect(("127.0.0.1", here)).is_err());
+}
+
+#[test]
 fn a_machine_that_cannot_be_reached_says_so_and_is_back_when_it_is() {
     let there = Elsewhere::unadded();
     let script = format!("test -e {0}/down && exit 1; HOME={0} exec sh", there.home.display());
