@@ -1,4 +1,4 @@
-// The page of nbs. What sessions print, and what they are called, is only ever text here.
+// The page of nbs. The output of sessions, and their names, are only ever text here.
 "use strict";
 
 const find = id => document.getElementById(id);

@@ -76,7 +76,7 @@ impl UserManager {
         });
         body.array(8, |_| ());
         self.call(MANAGER, "StartTransientUnit", "ssa(sv)a(sa(sv))", &body)?;
-        // It answers when it has begun, and tells everybody when it is done.
+        // It answers when the job begins, and sends a signal when it is done.
         self.answer()?;
         loop {
             let Reply { kind, member, mut body } = self.next()?;

@@ -117,7 +117,7 @@ pub(crate) fn parse(name: &str) -> Option<Key> {
     };
     let mut rest = name;
     loop {
-        // Only kitty's protocol can tell of it.
+        // Only kitty's protocol has it.
         if let Some((before, after)) = rest.split_at_checked("super-".len())
             && before.eq_ignore_ascii_case("super-")
             && !after.is_empty()

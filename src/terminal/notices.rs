@@ -125,8 +125,8 @@ impl Notices {
     }
 }
 
-/// The question which notices the terminal shows, of kitty's protocol, gives the answer without
-/// its end. What has a text is no question, so no answer is one.
+/// The answer, without its end, to kitty's question which notices the terminal shows. A sequence
+/// with a text is not a question, so an answer is none.
 pub(crate) fn answer(text: &[u8]) -> Option<String> {
     let (keys, text) = halves(text.strip_prefix(b"99;")?);
     let mut keys = keys.split(|byte| *byte == b':');

@@ -105,7 +105,7 @@ impl Parser {
         if self.too_long {
             return;
         }
-        // Its first bytes tell how long it may be, however it is cut.
+        // Its first bytes decide how long it may be, however it is split.
         let (first, rest) =
             bytes.split_at(bytes.len().min(CLIPBOARD.len().saturating_sub(self.string.len())));
         self.string.extend_from_slice(first);

@@ -286,8 +286,8 @@ pub(super) fn visible(text: &str) -> String {
     text.chars().filter(|character| !is_hidden(*character)).collect()
 }
 
-/// The sequence that says this of the root; `None` as the state removes all records. Of a text
-/// as much as the protocol takes, in one line.
+/// The sequence that reports this state of the root; `None` removes all records. A text is put on
+/// one line, and cut to the length that the protocol accepts.
 pub(crate) fn sequence(state: Option<ProgramState>, text: &[u8]) -> String {
     let mut line: String = String::from_utf8_lossy(text)
         .chars()

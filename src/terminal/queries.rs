@@ -2,8 +2,8 @@
 //!
 //! Pure: bytes in, questions and modes out. A sequence that is short enough to be one
 //! of these is collected until it is whole, so it is found however it was split; a
-//! longer one (a picture, a clipboard) is passed over. Where there is no ESC, it costs
-//! no more than to look for one.
+//! longer one (a picture, a clipboard) is skipped. Bytes without an ESC cost no more
+//! than the search for one.
 //!
 //! The answers are those of the terminal that the emulator is. The relay gives them,
 //! and it alone: a terminal that a person has attached is not asked as well.
@@ -222,8 +222,8 @@ impl<'a> Sequence<'a> {
         self.last == Step::String(b']') && (text.starts_with(b"4;") || text.starts_with(b"1"))
     }
 
-    /// The row in which it places the cursor: CUP, HVP or VPA. One that no terminal has means
-    /// the last one, whichever that is.
+    /// The row in which it places the cursor: CUP, HVP or VPA. A row beyond the terminal means
+    /// its last one.
     pub(crate) fn row(self) -> Option<u16> {
         let places = matches!(self.control(), Some((0, 0, b'H' | b'f' | b'd')));
         places.then(|| self.parser.value(0).unwrap_or(1)).filter(|row| *row < u16::MAX)
@@ -240,7 +240,7 @@ pub(crate) enum Query {
     Screen(Vec<u8>),
     /// How large is the terminal, in characters (XTWINOPS 18)?
     Size,
-    /// To be told the size now, and whenever it changes (mode 2048).
+    /// A request for reports of the size, now and at each change (mode 2048).
     SizeReport,
     /// Which flags of kitty's keyboard protocol are set ([`KittyFlags::answer`]).
     Keyboard,
@@ -526,7 +526,7 @@ impl PrivateModes {
         }
     }
 
-    /// Is a private mode set? One that is not known is not.
+    /// Is a private mode set? An unknown one is not.
     pub(crate) fn has(&self, mode: u16) -> bool {
         MODES.iter().position(|(known, _)| *known == mode).is_some_and(|at| self.private & 1 << at != 0)
     }

@@ -1,7 +1,7 @@
 //! All that a program says of itself by what it prints: its status, notices, how far it is.
 //!
-//! Pure: sequences in, the same for any way of splitting them. Where nothing is said, nothing
-//! is kept.
+//! Pure: sequences in, the same for any way of splitting them. It keeps nothing for a
+//! program that reports nothing.
 
 use crate::terminal::{
     notices::{Notice, Notices, TaskProgress, Told},

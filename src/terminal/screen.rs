@@ -2,7 +2,7 @@
 //!
 //! The emulator behind `screen`, `render` and `wait --stable`. Pure: no file, no clock.
 //!
-//! It is the terminal that `TERM=xterm-256color` promises. Where terminals differ it does as
+//! It is the terminal that `TERM=xterm-256color` promises. If terminals differ, it behaves as
 //! xterm does (379, at VT level 4), by ctlseqs and by the expectations of esctest2, the suite of
 //! xterm's maintainer (`../../tests/terminal` runs it, and names what is left out). As tmux 3.3
 //! does, and not xterm: what scrolls off a region, and what ED 2 erases, goes into the history;
@@ -615,7 +615,7 @@ impl Screen {
         self.cursor.pending &= [self.right, self.cols() - 1].contains(&self.cursor.col);
     }
 
-    /// RIS. What has scrolled off stays, and so does the title.
+    /// RIS. The scrollback stays, and so does the title.
     fn reset(&mut self) {
         self.leave_alternate(false, false);
         self.alternate = None;

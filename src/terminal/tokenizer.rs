@@ -70,7 +70,7 @@ pub(crate) enum Step {
     String(u8),
     /// The last byte of what is not obeyed.
     Cancelled,
-    /// The ESC of another sequence, or of ST. What was under way is over.
+    /// The ESC of another sequence, or of ST. It ends the present one.
     Begin,
     /// With the byte before it a C1 control, which breaks off a control string. To be
     /// given to [`State::c1`].

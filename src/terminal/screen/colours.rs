@@ -66,7 +66,7 @@ impl Palette {
         set.map_or_else(|| at_first(index), |(_, colour)| *colour)
     }
 
-    /// The answers to what an OSC asks, each of which ends so.
+    /// The answers to the questions of an OSC, each with this end.
     pub(super) fn answer(&self, text: &str, end: &str) -> String {
         let mut answer = String::new();
         let Some((number, rest)) = text.split_once(';') else { return answer };

@@ -456,7 +456,7 @@ impl Grid {
         }
     }
 
-    /// One that was there before.
+    /// A grid that was saved.
     pub(super) fn of(cols: usize, rows: VecDeque<Line>, history: VecDeque<Line>, returning: usize) -> Grid {
         let history_cells = history.iter().map(|line| line.cells.len()).sum();
         Grid { cols, rows, history, keeps_history: true, returning, history_cells }
@@ -680,7 +680,7 @@ impl Grid {
         spare
     }
 
-    /// Changes the size, and tells where the cursor has come to.
+    /// Changes the size, and returns the new place of the cursor.
     ///
     /// As tmux does it: a screen that gets lower loses the rows below the cursor,
     /// then the first ones, to the history; one that gets higher takes them back.

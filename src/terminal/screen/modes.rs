@@ -79,7 +79,7 @@ const MODES: [(u16, At); 55] = [
     (80, Off),
 ];
 
-/// Those that are off for ever: DECRQM tells that from one that is not known. DECARM, and of
+/// Modes that are always off: DECRQM distinguishes them from unknown ones. DECARM, and of
 /// ANSI GATM, SRTM, VEM, HEM, PUM, FEAM, FETM, MATM, TTM, SATM, TSM and EBM; and DECHCCM.
 const NEVER: [u16; 14] = [
     8,

@@ -2,8 +2,7 @@
 //!
 //! Text that was drawn over is gone: of a progress bar its last state is left, and a line that an
 //! editor has drawn many times is one line. Rows that were broken at the right margin are one line
-//! again. What scrolls off is taken away as it does, so that it takes no more memory than
-//! its text.
+//! again. Rows are removed as they scroll off, so they take no more memory than their text.
 
 use std::mem;
 

@@ -17,7 +17,7 @@ use crate::terminal::{
 const RENDITIONS: [u32; 4] = [Pen::BOLD, 1 << 8, Pen::BLINK, Pen::INVERSE];
 
 impl Screen {
-    /// DECRSPS: makes the cursor, or the tab stops, as an answer to DECRQPSR has told them.
+    /// DECRSPS: restores the cursor, or the tab stops, from an answer to DECRQPSR.
     pub(super) fn restore_presentation(&mut self) {
         let string = std::str::from_utf8(&self.parser.string).unwrap_or_default().to_owned();
         if let Some(stops) = string.strip_prefix("2$t") {

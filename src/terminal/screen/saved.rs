@@ -334,7 +334,7 @@ impl<'a> Reader<'a> {
         Some(self.number(limit as u64)? as usize)
     }
 
-    /// How many things come, of which each takes at least a byte.
+    /// The number of items that follow, each of at least a byte.
     fn count(&mut self, limit: u64) -> Option<usize> {
         let count = self.number(limit)? as usize;
         (count <= self.0.len()).then_some(count)

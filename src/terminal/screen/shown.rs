@@ -16,7 +16,7 @@ impl Screen {
         (self.cursor.row + 1, self.cursor.col + 1)
     }
 
-    /// The same, as a program is told it that asks: with DECOM counted from the margins.
+    /// The same, as reported to a program that asks: with DECOM, counted from the margins.
     pub(crate) fn reported_cursor(&self) -> (usize, usize) {
         let (col, row) = self.place();
         (row + 1, col + 1)

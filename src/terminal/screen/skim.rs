@@ -32,7 +32,7 @@ impl Screen {
         self.emulate(rest);
     }
 
-    /// Takes some of these bytes, and tells how many.
+    /// Processes some of these bytes, and returns how many.
     fn skim(&mut self, bytes: &[u8]) -> usize {
         let plain = if self.only_scrolls() { plain_length(bytes) } else { 0 };
         if let Some(end) = self.end_of_what_goes(&bytes[..plain]) {

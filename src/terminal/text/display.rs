@@ -127,8 +127,8 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Does a line end as prompts and questions do? All that can be known of one who does not
-/// tell whether it waits.
+/// Does a line end as prompts and questions do? Nothing else is known of a program that does not
+/// report whether it waits.
 pub(crate) fn asks(line: &str) -> bool {
     let line = line.trim();
     line == "..." || line.ends_with(['$', '#', '>', '%', ')', ']', ':', '?'])
