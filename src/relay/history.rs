@@ -111,17 +111,26 @@ impl TypedLines {
 
     /// The typed form of the command that is shown as this: earlier input was for other programs.
     /// If none of its lines is here, the fate of all others is unknown, so they are dropped.
-    fn take_shown(&mut self, shown: &str) -> Option<String> {
+    ///
+    /// `is_echoed`: the terminal echoed these lines. A line editor that reads one of them later draws it
+    /// once more.
+    fn take_shown(&mut self, shown: &str, is_echoed: bool) -> Option<String> {
         let mut found = false;
-        let mut line_of = |line: &str| match self.lines.iter().position(|(typed, _)| is_shown_as(typed, line))
-        {
-            Some(at) => {
-                found = true;
-                self.take(at + 1).unwrap_or_default()
+        let mut last: Option<String> = None;
+        let mut line_of = |line: &str| {
+            let at = self.lines.iter().position(|(typed, _)| is_shown_as(typed, line));
+            let is_again = at.is_none() && last.take().is_some_and(|last| is_shown_as(&last, line));
+            match at {
+                Some(at) => {
+                    found = true;
+                    last = self.take(at + 1);
+                    last.clone()
+                }
+                None if is_again && is_echoed => None,
+                None => Some(line.to_owned()),
             }
-            None => line.to_owned(),
         };
-        let command = shown.split('\n').map(&mut line_of).collect::<Vec<_>>().join("\n");
+        let command = shown.split('\n').filter_map(&mut line_of).collect::<Vec<_>>().join("\n");
         if !found {
             self.clear();
         }
@@ -368,8 +377,8 @@ impl History {
 
     /// The typed form of a shown command, if it is known.
     fn typed(&mut self, shown: String) -> String {
-        let keyed = self.keyed.take_shown(&shown);
-        self.ahead.take_shown(&shown).or(keyed).unwrap_or(shown)
+        let keyed = self.keyed.take_shown(&shown, false);
+        self.ahead.take_shown(&shown, true).or(keyed).unwrap_or(shown)
     }
 
     /// Does the drawing up to there end in a full row, at which some editors continue in the next one?
@@ -487,17 +496,22 @@ mod tests {
             typed.lines.iter().map(|(line, _)| line).collect::<Vec<_>>(),
             ["for a program", "abc", "none"]
         );
-        assert_eq!(typed.take_shown("abc"), Some("abc".into()));
+        assert_eq!(typed.take_shown("abc", true), Some("abc".into()));
         assert_eq!(typed.lines.len(), 1);
         typed.note(b"\rmore\r", 0);
         for (printed, echo) in [("none\r\nhalf\r\nof this", 12), ("none\r\n", 0)] {
             assert_eq!(typed.take_echo(printed.as_bytes()), echo);
         }
         typed.note(b"x\r", 0);
-        assert_eq!(typed.take_shown("y"), None);
+        assert_eq!(typed.take_shown("y", true), None);
         assert_eq!(typed.take_echo(b"x\r\n"), 0);
         typed.note(b"a\tb  c\rend\r", 0);
-        assert_eq!(typed.take_shown("begun\na       b  c\nend"), Some("begun\na\tb  c\nend".into()));
+        assert_eq!(typed.take_shown("begun\na       b  c\nend", false), Some("begun\na\tb  c\nend".into()));
+        // A line editor reads late what the terminal has echoed.
+        for (is_echoed, told) in [(true, "begun\nx\nx\nend"), (false, "begun\nx\nx\nx\nend")] {
+            typed.note(b"x\rx\r", 0);
+            assert_eq!(typed.take_shown("begun\nx\nx\nx\nend", is_echoed), Some(told.into()));
+        }
         // Lines that were typed at different times.
         typed.note(b"one\rtwo\r", 100);
         typed.note(b"three\r", 300);
