@@ -111,26 +111,17 @@ impl TypedLines {
 
     /// The typed form of the command that is shown as this: earlier input was for other programs.
     /// If none of its lines is here, the fate of all others is unknown, so they are dropped.
-    ///
-    /// `is_echoed`: the terminal echoed these lines. A line editor that reads one of them later draws it
-    /// once more.
-    fn take_shown(&mut self, shown: &str, is_echoed: bool) -> Option<String> {
+    fn take_shown(&mut self, shown: &str) -> Option<String> {
         let mut found = false;
-        let mut last: Option<String> = None;
-        let mut line_of = |line: &str| {
-            let at = self.lines.iter().position(|(typed, _)| is_shown_as(typed, line));
-            let is_again = at.is_none() && last.take().is_some_and(|last| is_shown_as(&last, line));
-            match at {
-                Some(at) => {
-                    found = true;
-                    last = self.take(at + 1);
-                    last.clone()
-                }
-                None if is_again && is_echoed => None,
-                None => Some(line.to_owned()),
+        let mut line_of = |line: &str| match self.lines.iter().position(|(typed, _)| is_shown_as(typed, line))
+        {
+            Some(at) => {
+                found = true;
+                self.take(at + 1).unwrap_or_default()
             }
+            None => line.to_owned(),
         };
-        let command = shown.split('\n').filter_map(&mut line_of).collect::<Vec<_>>().join("\n");
+        let command = shown.split('\n').map(&mut line_of).collect::<Vec<_>>().join("\n");
         if !found {
             self.clear();
         }
@@ -149,6 +140,10 @@ impl TypedLines {
         let (typed, offset) = &self.lines[at];
         // Alone it is the command.
         *offset < prompt && (at > 0 || !is_shown_as(typed, line))
+    }
+
+    fn count(&self, shown: &str) -> usize {
+        self.lines.iter().filter(|(typed, _)| is_shown_as(typed, shown)).count()
     }
 
     /// Takes so many, and gives the last of them.
@@ -175,6 +170,21 @@ impl TypedLines {
     fn clear(&mut self) {
         *self = TypedLines::default();
     }
+}
+
+/// What is shown of a command, without the terminal's echo of lines that a line editor read later and drew
+/// once more: a typed line that is shown more often than it was typed. Whether the terminal echoed it is
+/// not known for sure, for an editor may have let go of the terminal before that got it.
+fn without_echo(shown: &str, ahead: &TypedLines, keyed: &TypedLines) -> String {
+    let lines: Vec<&str> = shown.split('\n').collect();
+    let is_echo = |at: usize| {
+        let line = lines[at];
+        let drawn = lines[at..].iter().filter(|other| is_shown_as(line, other)).count();
+        let typed = ahead.count(line) + keyed.count(line);
+        typed > 0 && drawn > typed
+    };
+    let kept = (0..lines.len()).filter(|at| !is_echo(*at)).map(|at| lines[at]);
+    kept.collect::<Vec<_>>().join("\n")
 }
 
 /// Is that how this line is shown? Some editors show the end of a long one, and a sign at the margin.
@@ -377,8 +387,9 @@ impl History {
 
     /// The typed form of a shown command, if it is known.
     fn typed(&mut self, shown: String) -> String {
-        let keyed = self.keyed.take_shown(&shown, false);
-        self.ahead.take_shown(&shown, true).or(keyed).unwrap_or(shown)
+        let shown = without_echo(&shown, &self.ahead, &self.keyed);
+        let keyed = self.keyed.take_shown(&shown);
+        self.ahead.take_shown(&shown).or(keyed).unwrap_or(shown)
     }
 
     /// Does the drawing up to there end in a full row, at which some editors continue in the next one?
@@ -496,22 +507,17 @@ mod tests {
             typed.lines.iter().map(|(line, _)| line).collect::<Vec<_>>(),
             ["for a program", "abc", "none"]
         );
-        assert_eq!(typed.take_shown("abc", true), Some("abc".into()));
+        assert_eq!(typed.take_shown("abc"), Some("abc".into()));
         assert_eq!(typed.lines.len(), 1);
         typed.note(b"\rmore\r", 0);
         for (printed, echo) in [("none\r\nhalf\r\nof this", 12), ("none\r\n", 0)] {
             assert_eq!(typed.take_echo(printed.as_bytes()), echo);
         }
         typed.note(b"x\r", 0);
-        assert_eq!(typed.take_shown("y", true), None);
+        assert_eq!(typed.take_shown("y"), None);
         assert_eq!(typed.take_echo(b"x\r\n"), 0);
         typed.note(b"a\tb  c\rend\r", 0);
-        assert_eq!(typed.take_shown("begun\na       b  c\nend", false), Some("begun\na\tb  c\nend".into()));
-        // A line editor reads late what the terminal has echoed.
-        for (is_echoed, told) in [(true, "begun\nx\nx\nend"), (false, "begun\nx\nx\nx\nend")] {
-            typed.note(b"x\rx\r", 0);
-            assert_eq!(typed.take_shown("begun\nx\nx\nx\nend", is_echoed), Some(told.into()));
-        }
+        assert_eq!(typed.take_shown("begun\na       b  c\nend"), Some("begun\na\tb  c\nend".into()));
         // Lines that were typed at different times.
         typed.note(b"one\rtwo\r", 100);
         typed.note(b"three\r", 300);
@@ -520,6 +526,25 @@ mod tests {
         {
             assert_eq!(typed.were_typed_before(200, shown), is_it, "{shown}");
         }
+    }
+
+    #[test]
+    fn an_echo_that_a_line_editor_repeats_is_left_out() {
+        let (mut ahead, mut keyed) = (TypedLines::default(), TypedLines::default());
+        ahead.note(b"b\r", 0);
+        keyed.note(b"a\r", 0);
+        for (shown, expected) in [
+            ("a\nb", "a\nb"),
+            ("a\nb\nb", "a\nb"),
+            ("b\na\nb", "a\nb"),
+            ("b \na\nb", "a\nb"),
+            ("c\nc\nb", "c\nc\nb"),
+        ] {
+            assert_eq!(without_echo(shown, &ahead, &keyed), expected);
+        }
+        // It was typed twice, once each way.
+        keyed.note(b"b\r", 0);
+        assert_eq!(without_echo("a\nb\nb", &ahead, &keyed), "a\nb\nb");
     }
 
     #[test]
