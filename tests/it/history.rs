@@ -413,6 +413,8 @@ fn history_has_what_a_person_typed() {
         (4, "\u{1b}[A\u{1b}[A\u{7f}x\r"),
         (5, "for i in 1 2\rdo echo $i\rdone\r"),
     ] {
+        // Before the line editor reads, C-r is the terminal's.
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
         keys(typed);
         eventually("it has ended", || ended(&scratch, &handle) == count);
     }
