@@ -145,13 +145,13 @@ impl Failure {
     }
 
     /// Several at once: the message of each, and the exit code of the first.
-    pub(crate) fn all(failures: Vec<Failure>) -> Result<()> {
-        let messages: Vec<&str> = failures.iter().filter_map(Failure::message).collect();
-        let messages = messages.join("; ");
-        match failures.into_iter().next() {
-            None => Ok(()),
-            Some(first) => Err(first.reworded(|_| messages)),
+    pub(crate) fn all(mut failures: Vec<Failure>) -> Result<()> {
+        if failures.len() < 2 {
+            return failures.pop().map_or(Ok(()), Err);
         }
+        let messages: Vec<&str> = failures.iter().filter_map(Failure::message).collect();
+        let message = Some(messages.join("; ")).filter(|_| !messages.is_empty());
+        Err(Failure::new(failures[0].reason(), message))
     }
 
     pub(crate) fn message(&self) -> Option<&str> {

@@ -194,8 +194,8 @@ impl Local {
     }
 }
 
-/// Until both have ended, or the second has failed; returns whether both have done all. `passed` gets the
-/// number of bytes that have passed.
+/// Runs until both sides have ended, or the second has failed; returns whether both have succeeded. `passed`
+/// is called with the number of bytes that were passed on.
 pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) -> Result<bool> {
     let mut pending: Vec<u8> = Vec::new();
     let mut sent = None;
@@ -215,7 +215,7 @@ pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) 
             }
         }
         if received {
-            // The second knows by what it got that all has come; whether all was sent, the first says.
+            // The second has read the end of the stream. Only the first knows whether it sent everything.
             if let Some(code) = sent {
                 return Ok(code == 0);
             }

@@ -2,21 +2,14 @@
 
 use crate::{
     json::Object,
-    machine::{
-        call::{Came, End},
-        call_process::CallProcess,
-        name::MachineName,
-    },
+    machine::name::MachineName,
     numbers::number,
-    page::{far::Done, http::UNAVAILABLE},
+    page::{far::Done, http::UNAVAILABLE, waiting_call::CollectedCall},
     sys::poll::PollSet,
 };
 
 /// The most that are kept.
 const MOST: usize = 32;
-
-/// The most bytes of an error that are kept.
-const LONGEST: usize = 4096;
 
 #[derive(Default)]
 pub(crate) struct Forwards(Vec<Forward>);
@@ -24,9 +17,7 @@ pub(crate) struct Forwards(Vec<Forward>);
 struct Forward {
     machine: MachineName,
     port: u16,
-    call: CallProcess,
-    output: Vec<u8>,
-    error: Vec<u8>,
+    call: CollectedCall,
     /// The port here; `None` until it listens.
     here: Option<u16>,
     /// The requests that wait for that.
@@ -43,10 +34,9 @@ impl Forwards {
         if self.0.len() >= MOST {
             return Some(Err(UNAVAILABLE));
         }
-        let words = [machine.as_str().into(), format!("0:localhost:{port}").into()];
-        let Ok(call) = CallProcess::start("forward", words.into()) else { return Some(Err(UNAVAILABLE)) };
-        let (output, error, waiting) = (Vec::new(), Vec::new(), vec![request]);
-        self.0.push(Forward { machine: machine.clone(), port, call, output, error, here: None, waiting });
+        let words = [machine.as_str(), &format!("0:localhost:{port}")];
+        let Ok(call) = CollectedCall::start("forward", &words) else { return Some(Err(UNAVAILABLE)) };
+        self.0.push(Forward { machine: machine.clone(), port, call, here: None, waiting: vec![request] });
         None
     }
 
@@ -59,7 +49,7 @@ impl Forwards {
         let mut answers = Vec::new();
         self.0.retain_mut(|forward| {
             let goes_on = forward.drive();
-            let answer = forward.answer().or((!goes_on).then(|| forward.failure()));
+            let answer = forward.answer().or((!goes_on).then(|| Ok(Some(forward.call.failure()))));
             if let Some(answer) = answer {
                 answers.extend(forward.waiting.drain(..).map(|request| (request, answer.clone())));
             }
@@ -72,34 +62,15 @@ impl Forwards {
 impl Forward {
     /// Does its call go on?
     fn drive(&mut self) -> bool {
-        let mut came = Vec::new();
-        let mut goes_on = self.call.drive(&mut came).is_ok();
-        for part in came {
-            let (kept, bytes) = match part {
-                Came::Stdout(bytes) => (&mut self.output, bytes),
-                Came::Stderr(bytes) => (&mut self.error, bytes),
-                Came::Ended(End::Exit(_) | End::Lost(_)) => {
-                    goes_on = false;
-                    continue;
-                }
-            };
-            let room = LONGEST.saturating_sub(kept.len());
-            kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        }
+        let goes_on = self.call.drive().is_none();
         if self.here.is_none() {
-            self.here = port_in(&self.output);
+            self.here = port_in(&self.call.output);
         }
         goes_on
     }
 
     fn answer(&self) -> Option<Done> {
         self.here.map(|port| Ok(Some(Object::new().number("port", port.into()).line())))
-    }
-
-    fn failure(&self) -> Done {
-        let said = String::from_utf8_lossy(&self.error);
-        let why = said.trim_end().trim_start_matches("nbs-ts: ");
-        Ok(Some(Object::new().text("error", why).line()))
     }
 }
 

@@ -493,17 +493,24 @@ async function drawHistory() {
 // ---- Its commands ---------------------------------------------------------
 
 const commands = find("commands"), list = commands.querySelector("ol");
-let asked = 0, answered = "";
+let answered = "";
 
-// While the list is open, it is asked for again as the session changes, once a second at most.
-function drawCommands() {
-	if (!commands.open || asked) return;
-	askForCommands(focus);
-	asked = setTimeout(() => {
-		asked = 0;
-		if (changed.has(sessions.get(focus))) plan();
-	}, 1000);
+// Something to ask for each time the open session is drawn, but no sooner than `pause` after the last time.
+function seldom(pause, act) {
+	let waits = 0;
+	return () => {
+		if (waits) return;
+		act();
+		waits = setTimeout(() => {
+			waits = 0;
+			if (changed.has(sessions.get(focus))) plan();
+		}, pause);
+	};
 }
+
+const drawListed = seldom(1000, () => askForCommands(focus));
+const drawCommands = () => commands.open && drawListed();
+const drawPorts = seldom(2000, () => askForPorts(focus));
 
 async function askForCommands(of) {
 	try {
@@ -515,18 +522,6 @@ async function askForCommands(of) {
 		list.replaceChildren(...JSON.parse(text).map(row => makeCommand(row, of, outputs.get(row[0]))));
 		if (!list.children.length) list.textContent = "No shell has reported a command.";
 	} catch {}
-}
-
-// The ports of the open session, asked for again as it changes, once in two seconds at most.
-let portsAsked = 0;
-
-function drawPorts() {
-	if (portsAsked) return;
-	askForPorts(focus);
-	portsAsked = setTimeout(() => {
-		portsAsked = 0;
-		if (changed.has(sessions.get(focus))) plan();
-	}, 2000);
 }
 
 async function askForPorts(of) {
@@ -549,14 +544,13 @@ function makePort(port, of) {
 		event.preventDefault();
 		// Only a click may open a page, and the answer may come later.
 		const opened = open("about:blank");
+		if (!opened) return;
 		opened.opener = null;
-		const answer = await ask(`sessions/${of}/reach`, { method: "POST", body: port });
+		const answer = await ask(`sessions/${of}/reach`, { method: "POST", body: port }).catch(() => ({}));
 		const { port: here, error } = answer.ok ? await answer.json() : {};
-		if (here) opened.location = `http://${location.hostname}:${here}/`;
-		else {
-			opened.close();
-			tell(error ?? "The port cannot be reached.");
-		}
+		if (here) return opened.location = `http://${location.hostname}:${here}/`;
+		opened.close();
+		tell(error ?? "The port cannot be reached.");
 	};
 	return link;
 }
@@ -734,7 +728,7 @@ function go() {
 			list.replaceChildren();
 			find("ports").replaceChildren();
 			find("ports").dataset.shown = "";
-			portsAsked = clearTimeout(portsAsked);
+			if (focus) askForPorts(focus);
 		}
 		put(find("name"), "");
 		find("receipt").hidden = true;

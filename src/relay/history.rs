@@ -172,9 +172,9 @@ impl TypedLines {
     }
 }
 
-/// What is shown of a command, without the terminal's echo of lines that a line editor read later and drew
-/// once more: a typed line that is shown more often than it was typed. Whether the terminal echoed it is
-/// not known for sure, for an editor may have let go of the terminal before that got it.
+/// The shown command without the terminal's echo of lines that a line editor then drew again: without a
+/// typed line as often as it is shown more than it was typed. We cannot know whether the terminal echoed a
+/// line, since an editor may release the terminal before the kernel processes the line.
 fn without_echo(shown: &str, ahead: &TypedLines, keyed: &TypedLines) -> String {
     let lines: Vec<&str> = shown.split('\n').collect();
     let is_echo = |at: usize| {

@@ -118,6 +118,9 @@ fn prepare(
     };
     // Before it does anything. If this fails, the child ends with the gate.
     let cgroup = cgroup(&pending, &settings.jail.limits, gate.child()).trying("start the command")?;
+    if keeper.as_ref().is_some_and(|keeper| !keeper.child_runs()) {
+        return Err(Failure::failed("cannot start the command: its process was killed".into()));
+    }
     // While it gets ready we do what else there is to do.
     let state_dir = sessions.parent().ok_or_else(cli::by_hand)?;
     let events = Events::open(state_dir).trying("open the events")?;

@@ -2,8 +2,8 @@
 //! (cgroups(7)).
 //!
 //! A cgroup with processes in it cannot limit others below it, so a session's is made beside ours, or else
-//! below. Its maker needs permission to write there: root, a container whose cgroups are writable. Anybody
-//! else asks the user's systemd for a part of its own.
+//! below. That needs permission to write there, as root and containers with writable cgroups have it.
+//! Otherwise the user's systemd delegates a cgroup.
 
 use std::{
     fs, io,
@@ -80,8 +80,8 @@ pub(crate) struct Cgroup(PathBuf);
 const PREFIX: &str = "nbs-";
 
 impl Cgroup {
-    /// Makes one for a session, and puts a process of it there. The calling process, which lives as long as
-    /// the session, may get another cgroup, too.
+    /// Makes one for a session, and moves a process of the session to it. The calling process must live as
+    /// long as the session, and may be moved to another cgroup, too.
     pub(crate) fn make(session: u32, limits: &ResourceLimits, pid: u32) -> io::Result<Cgroup> {
         let made = in_one_of(&ours()?, |parent| Cgroup::make_in(parent, session, limits, pid));
         made.or_else(|why| Cgroup::make_delegated(session, limits, pid).map_err(|error| both(&why, error)))
@@ -174,7 +174,7 @@ pub(crate) fn check() -> io::Result<()> {
     })
 }
 
-/// Why neither we can make a cgroup nor the user's systemd. Where there is none, that is no news.
+/// The reasons why neither we nor the user's systemd can make a cgroup; only ours if no systemd is running.
 fn both(ours: &io::Error, systemd: io::Error) -> io::Error {
     match systemd.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {

@@ -11,12 +11,13 @@ use std::{
     time::Duration,
 };
 
-use super::deadline::Deadline;
+use super::{deadline::Deadline, files::Folder, socket};
+use crate::numbers;
 
-/// How long it may take to do anything.
+/// The longest time for all that is asked on one connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A message of it is smaller.
+/// The longest part of a message that we accept.
 const LONGEST: usize = 1 << 20;
 
 // The types of messages.
@@ -39,14 +40,15 @@ impl UserManager {
         let uid = rustix::process::getuid().as_raw();
         let folder = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
         let folder = folder.unwrap_or_else(|| format!("/run/user/{uid}").into());
-        let stream = UnixStream::connect(folder.join("systemd/private"))?;
-        let mut manager = UserManager { stream, deadline: Deadline::after(PATIENCE) };
+        let deadline = Deadline::after(PATIENCE);
+        let stream = socket::connect(&Folder::open(&folder.join("systemd"))?, "private", deadline)?;
+        let mut manager = UserManager { stream, deadline };
         manager.authenticate(uid)?;
         Ok(manager)
     }
 
     fn authenticate(&mut self, uid: u32) -> io::Result<()> {
-        let digits: String = uid.to_string().bytes().map(|digit| format!("{digit:02x}")).collect();
+        let digits = numbers::hex(uid.to_string().as_bytes());
         self.stream.set_write_timeout(Some(PATIENCE))?;
         self.stream.write_all(format!("\0AUTH EXTERNAL {digits}\r\nBEGIN\r\n").as_bytes())?;
         let mut line = Vec::new();
@@ -152,7 +154,7 @@ impl UserManager {
         Ok(Reply { kind: start[1], member, body })
     }
 
-    /// Waits for the answer to our call; an error that it is makes ours.
+    /// Waits for the answer to our call. If the answer is an error, returns its message as ours.
     fn answer(&mut self) -> io::Result<Parts> {
         loop {
             let mut reply = self.next()?;
@@ -212,7 +214,7 @@ impl Message {
         self.0.extend(signature.bytes().chain([0]));
     }
 
-    /// An array whose elements are aligned so.
+    /// An array; `alignment` is that of its elements.
     fn array(&mut self, alignment: usize, put: impl FnOnce(&mut Message)) {
         self.number(0);
         let length = self.0.len();
