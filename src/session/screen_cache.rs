@@ -5,7 +5,7 @@
 //! log. Failing to write it does no harm.
 //!
 //! A program may draw an update between two sequences (DEC private mode 2026), to be shown as a whole.
-//! Until it is finished, calls see the screen before it, but not for long.
+//! Until it is finished, calls see the screen before it, but not for long, and not after a resize.
 //!
 //! The log does not contain the terminal's size; the file `sizes` does. Each of its lines, `<offset> <cols>
 //! <rows>`, is a size that is valid from that byte of the log on. A process that changes the size adds the
@@ -116,6 +116,8 @@ impl ScreenCache {
         let is_over = until.has_passed()
             || log.age().trying(what(session))? >= HIDDEN
             || (begun, true) == self.kept && session.kept_screen_age().is_none_or(|age| age >= HIDDEN)
+            // The screen before it has another size.
+            || session.sizes()?.last().is_some_and(|(from, _)| *from > begun)
             || !session.is_alive()?;
         if is_over {
             return Ok(length);

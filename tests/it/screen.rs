@@ -626,6 +626,12 @@ fn an_update_is_shown_when_it_is_whole_or_takes_too_long() {
     // One that never ends, of a program that goes on printing.
     scratch.ts(&["send", &handle, ""]).code(0);
     eventually("what it prints", || shown().starts_with("never."));
+    // A screen before a resize has another size.
+    let handle = scratch.create("printf 'old\\033[?2026h\\033[H\\033[2Jhalf\\033[20Hbottom'; exec cat");
+    scratch.ts(&["wait-pattern", &handle, "bottom"]).code(0);
+    scratch.ts(&["resize", &handle, "30x10"]).code(0);
+    let screen = scratch.ts(&["screen", &handle]).code(0).out();
+    assert!(screen.lines().count() == 10 && screen.ends_with("bottom\n"), "{screen}");
     // Queries are answered from all output; a dead session has no unfinished update.
     let handle = scratch.create("printf 'old\\033[?2026h\\033[H\\033[2Jlast'");
     scratch.wait_for_end(&handle);
