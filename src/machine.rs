@@ -89,10 +89,18 @@ pub(crate) fn waits<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> bool {
         Some(verb) if verb == WORKER.as_bytes() => {
             words.any(|word| word == b"--foreground" || word.starts_with(b"--wait"))
         }
-        Some(verb) => {
-            [&b"run"[..], b"ask", b"wait", b"wait-complete", b"wait-pattern", b"attach", b"events", PAGE]
-                .contains(&verb)
-        }
+        Some(verb) => [
+            &b"run"[..],
+            b"ask",
+            b"wait",
+            b"wait-complete",
+            b"wait-pattern",
+            b"attach",
+            b"events",
+            b"forward",
+            PAGE,
+        ]
+        .contains(&verb),
         None => false,
     }
 }

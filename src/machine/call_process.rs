@@ -4,12 +4,12 @@ use std::{
     env,
     ffi::OsString,
     io::{Read, Write},
-    process::{Child, ChildStderr, ChildStdout, Stdio},
+    process::{Child, ChildStderr, ChildStdout, Command, Stdio},
 };
 
 use crate::{
     machine::{
-        WORKER,
+        CALL, WORKER,
         call::{Came, End},
         outbox,
     },
@@ -47,7 +47,19 @@ impl CallProcess {
             WORKER => child::ourselves("nbs-spawn-worker"),
             _ => child::ourselves("nbs-ts"),
         };
-        command.args(Some(verb).filter(|verb| *verb != WORKER)).args(words).env_remove(ON);
+        command.args(Some(verb).filter(|verb| *verb != WORKER)).args(words);
+        CallProcess::spawn(command, input)
+    }
+
+    /// The same, but a call that waits ends even if we are killed (`nbs-call`).
+    pub(crate) fn start_tied(verb: &str, words: Vec<OsString>) -> Result<CallProcess> {
+        let mut command = child::ourselves(CALL);
+        command.args([&std::process::id().to_string(), "pipes", verb]).args(words);
+        CallProcess::spawn(command, None)
+    }
+
+    fn spawn(mut command: Command, input: Option<&[u8]>) -> Result<CallProcess> {
+        command.env_remove(ON);
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let what = "call here";

@@ -495,22 +495,27 @@ async function drawHistory() {
 const commands = find("commands"), list = commands.querySelector("ol");
 let answered = "";
 
-// Something to ask for each time the open session is drawn, but no sooner than `pause` after the last time.
+// Calls `act` when the open session is drawn, and at most once in `pause`; after the last drawing, too.
 function seldom(pause, act) {
-	let waits = 0;
-	return () => {
-		if (waits) return;
-		act();
+	let waits = 0, again = false;
+	const draw = () => {
+		if (waits) {
+			again = true;
+			return;
+		}
+		if (focus) act(focus);
 		waits = setTimeout(() => {
 			waits = 0;
-			if (changed.has(sessions.get(focus))) plan();
+			if (!again) return;
+			again = false;
+			draw();
 		}, pause);
 	};
+	return draw;
 }
 
-const drawListed = seldom(1000, () => askForCommands(focus));
-const drawCommands = () => commands.open && drawListed();
-const drawPorts = seldom(2000, () => askForPorts(focus));
+const drawCommands = seldom(1000, of => commands.open && askForCommands(of));
+const drawPorts = seldom(2000, askForPorts);
 
 async function askForCommands(of) {
 	try {
@@ -599,7 +604,7 @@ function makeCommand([number, code, took, folder, command], of, output) {
 	return item;
 }
 
-commands.addEventListener("toggle", drawCommands);
+commands.addEventListener("toggle", () => commands.open && askForCommands(focus));
 
 const lookBack = () => {
 	if (atEnd) hasHistory = false;

@@ -496,7 +496,7 @@ impl<'a> Server<'a> {
                 if let Some((machine, there)) = there {
                     let number = self.keys.next();
                     if *what == "reach" {
-                        let port = numbers::number(body).ok_or(BAD)?;
+                        let port = numbers::number(body).filter(|port| *port > 0).ok_or(BAD)?;
                         return match self.forwards.ask(number, machine.name(), port) {
                             Some(done) => done.map(Answer::Done),
                             None => Ok(Answer::Elsewhere(number)),

@@ -26,7 +26,7 @@ pub(crate) struct CollectedCall {
 
 impl CollectedCall {
     pub(crate) fn start(verb: &str, words: &[&str]) -> Result<CollectedCall> {
-        let call = CallProcess::start(verb, words.iter().map(Into::into).collect())?;
+        let call = CallProcess::start_tied(verb, words.iter().map(Into::into).collect())?;
         Ok(CollectedCall { call, output: Vec::new(), error: Vec::new() })
     }
 

@@ -74,10 +74,29 @@ fn a_port_of_another_machine_is_reached_through_this_one() {
     assert_eq!(answer, "got a line");
     // The same one again, and others not.
     assert_eq!(reach()["port"].as_u64(), Some(here.into()));
-    for bad in ["", "x", "70000"] {
+    for bad in ["", "x", "0", "70000"] {
         assert_eq!(page.ask("POST", &format!("/sessions/{handle}/reach"), bad).0, 400, "{bad}");
     }
     drop(page);
+    eventually("the end of the forward", || TcpStream::connect(("127.0.0.1", here)).is_err());
+}
+
+#[test]
+fn a_forward_ends_even_if_its_page_is_killed() {
+    let there = Elsewhere::new();
+    let handle = there.create(SERVER);
+    let mut page = Page::start_with(&there.scratch, &["--on=box"]);
+    let mut wall = page.open("");
+    wall.until_about(&handle, |about| about["state"] == "alive");
+    let port = &ports(&page, &handle)[0][0];
+    let (status, answer) = page.ask("POST", &format!("/sessions/{handle}/reach"), port);
+    let told: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let here = told["port"].as_u64().unwrap() as u16;
+    assert!(status == 200 && TcpStream::connect(("127.0.0.1", here)).is_ok());
+    page.server.kill().unwrap();
+    page.server.wait().unwrap();
+    // Nothing is left to be ended.
+    std::mem::forget(page);
     eventually("the end of the forward", || TcpStream::connect(("127.0.0.1", here)).is_err());
 }
 
