@@ -24,7 +24,6 @@ mod daemon;
 pub(crate) mod executable;
 pub(crate) mod far;
 mod far_end;
-
 pub(crate) mod forwarding;
 pub(crate) mod frames;
 pub(crate) mod name;
@@ -37,12 +36,12 @@ mod silence;
 pub(crate) mod streams;
 pub(crate) mod supervisor;
 
-use std::{env, ffi::OsStr, io, os::unix::ffi::OsStrExt};
+use std::{env, ffi::OsStr, io, os::unix::ffi::OsStrExt, process::Command};
 
 use crate::{
     outcome::{Result, Trying},
     session::{Handle, StateDir},
-    sys::{files::Folder, host::Host},
+    sys::{child, files::Folder, host::Host},
 };
 
 /// The version of this file: calls and bridges must have the same one.
@@ -50,7 +49,7 @@ pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("
 
 /// How our processes on the far side are called.
 pub(crate) const FAR_ROLE: &str = "nbs-far";
-pub(crate) const CALL: &str = "nbs-call";
+const CALL: &str = "nbs-call";
 
 /// The variables that a call with a terminal takes along from its caller's environment.
 pub(crate) const CARRIED: [&str; 2] = ["TERM", "COLORTERM"];
@@ -80,6 +79,14 @@ pub(crate) fn folder(state_dir: &StateDir, name: &str) -> Result<Folder> {
         }
     };
     make().trying(format_args!("open '{}'", state_dir.path().join(name).display()))
+}
+
+/// Our process for one call that is of no use without us; `how` is `pipes` or `terminal`. The words of
+/// the call are still to be added.
+pub(crate) fn call_of_ours(how: &str) -> Command {
+    let mut command = child::ourselves(CALL);
+    command.args([&std::process::id().to_string(), how]);
+    command
 }
 
 /// Does the command wait for something? Such a call is useless without its caller; others are short.

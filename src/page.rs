@@ -9,8 +9,10 @@
 //! cookie, since a browser sends those to every port of a machine, and so to other users' servers
 //! on it. `http.rs` reads requests and `guard.rs` judges them. `versioned_screen.rs` finds the changes
 //! of a screen, and `stream.rs` those of all sessions. `tile.rs` follows one session, and `far.rs`
-//! those of another machine, where `feed.rs` reports them. `server.rs` is the loop.
+//! those of another machine, where `feed.rs` reports them. `forwards.rs` makes ports of other machines
+//! reachable here. `server.rs` is the loop.
 
+mod collected_call;
 mod connection;
 mod far;
 mod feed;

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     machine::{
-        CALL, WORKER,
+        self, WORKER,
         call::{Came, End},
         outbox,
     },
@@ -53,8 +53,8 @@ impl CallProcess {
 
     /// The same, but a call that waits ends even if we are killed (`nbs-call`).
     pub(crate) fn start_tied(verb: &str, words: Vec<OsString>) -> Result<CallProcess> {
-        let mut command = child::ourselves(CALL);
-        command.args([&std::process::id().to_string(), "pipes", verb]).args(words);
+        let mut command = machine::call_of_ours("pipes");
+        command.arg(verb).args(words);
         CallProcess::spawn(command, None)
     }
 

@@ -323,10 +323,9 @@ impl RemoteServer {
 
 impl Process {
     fn start(order: &OpenCall) -> io::Result<Process> {
-        let mut command = child::ourselves(machine::CALL);
         let ends_by_signal = machine::ends_by_signal(&order.words);
         let how = if order.terminal.is_some() { "terminal" } else { "pipes" };
-        command.args([&std::process::id().to_string(), how]);
+        let mut command = machine::call_of_ours(how);
         command.args(order.words.iter().map(|word| OsString::from_vec(word.clone())));
         for name in ["NBS_TS_ON", "NBS_TS_OUTPUT", "NBS_TS_SESSION"] {
             command.env_remove(name);

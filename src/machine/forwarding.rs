@@ -84,8 +84,8 @@ impl Dialled {
     fn start(target: &Address, token: String) -> io::Result<Dialled> {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_nonblocking(true)?;
-        let mut command = child::ourselves(machine::CALL);
-        command.args([&std::process::id().to_string(), "pipes", "exec", "dial"]).arg(target.word());
+        let mut command = machine::call_of_ours("pipes");
+        command.args(["exec", "dial"]).arg(target.word());
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
         let process = command.spawn().map_err(child::why_not_ourselves)?;
         Ok(Dialled { process, socket, token })

@@ -131,8 +131,8 @@ fn print_lines(before: &str, bytes: &[u8]) {
 
 impl Local {
     fn start(words: Vec<OsString>) -> io::Result<Local> {
-        let mut command = child::ourselves(machine::CALL);
-        command.args([&std::process::id().to_string(), "pipes", "exec"]).args(words);
+        let mut command = machine::call_of_ours("pipes");
+        command.arg("exec").args(words);
         Local::of(command)
     }
 

@@ -47,8 +47,8 @@ pub(crate) struct ToolCall {
 
 impl ToolCall {
     pub(crate) fn start(invocation: Invocation) -> io::Result<ToolCall> {
-        let mut command = child::ourselves(machine::CALL);
-        command.args([&std::process::id().to_string(), "pipes"]).args(invocation.words);
+        let mut command = machine::call_of_ours("pipes");
+        command.args(invocation.words);
         let stdin = if invocation.input.is_empty() { Stdio::null() } else { Stdio::piped() };
         // A Ctrl-C that is meant for the client interrupts nothing in a session.
         command.process_group(0);

@@ -4,7 +4,7 @@ use crate::{
     json::Object,
     machine::name::MachineName,
     numbers::number,
-    page::{far::Done, http::UNAVAILABLE, waiting_call::CollectedCall},
+    page::{collected_call::CollectedCall, far::Done, http::UNAVAILABLE},
     sys::poll::PollSet,
 };
 
