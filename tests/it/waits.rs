@@ -196,8 +196,10 @@ fn wait_complete_skips_commands_of_run_and_ask() {
     for _ in before + 2..completions() {
         scratch.ts(&["wait-complete", &handle]).code(0);
     }
-    scratch.ts(&["send", &handle, "echo be''gun; sleep 100; (exit 4)"]).code(0);
+    scratch.ts(&["send", &handle, "echo be''gun; sleep 1000; (exit 4)"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=begun"]).code(0);
+    // Before it is itself, a shell may lose the signal.
+    eventually("sleep", || scratch.processes().iter().any(|process| process.ends_with(": sleep 1000 ")));
     scratch.ts(&["key", &handle, "C-c"]).code(0);
     scratch.ts(&["wait", &handle, "--complete"]).code(0);
     scratch.ts(&["send", &handle, "(exit 5)"]).code(0);
