@@ -18,14 +18,21 @@
 #[allow(dead_code, reason = "here it is only tried whether a header can be read")]
 #[path = "src/help/page.rs"]
 mod page;
+#[path = "src/packed/model.rs"]
+mod model;
 #[path = "src/call/usage.rs"]
 mod usage;
 
 use std::{
     env, fs,
+    io::Write,
     path::{Path, PathBuf},
     process::Command,
 };
+
+use ppmd_rust::Ppmd7Encoder;
+
+use model::{MEMORY, ORDER};
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
@@ -70,14 +77,14 @@ fn main() {
     }
     let others: Vec<String> = ["zsh.zsh", "fish.fish", "posix.sh", "read.sh"].iter().map(of_shell).collect();
     let others = others.join("\0");
-    fs::write(out.join("shells.deflated"), packed(&others)).unwrap();
+    fs::write(out.join("shells.packed"), packed(&others)).unwrap();
     fs::write(out.join("shells.length"), others.len().to_string()).unwrap();
 
     // Its first lines say where it is from.
     let font = fs::read_to_string(root.join("src/terminal/screen/font.hex")).unwrap();
     let font: String =
         font.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect();
-    fs::write(out.join("font.deflated"), packed(&font)).unwrap();
+    fs::write(out.join("font.packed"), packed(&font)).unwrap();
     fs::write(out.join("font.length"), font.len().to_string()).unwrap();
 
     println!("cargo::rustc-env=NBS_TARGET={}", env::var("TARGET").unwrap());
@@ -90,7 +97,9 @@ fn main() {
 
 /// As `src/packed.rs` unpacks it.
 fn packed(text: &str) -> Vec<u8> {
-    miniz_oxide::deflate::compress_to_vec(text.as_bytes(), 10)
+    let mut packing = Ppmd7Encoder::new(Vec::new(), ORDER, MEMORY).unwrap();
+    packing.write_all(text.as_bytes()).unwrap();
+    packing.finish(false).unwrap()
 }
 
 /// All that goes into the file.
@@ -119,7 +128,7 @@ impl Texts {
     }
 
     fn write(&self, out: &Path) {
-        fs::write(out.join("texts.deflated"), packed(&self.all)).unwrap();
+        fs::write(out.join("texts.packed"), packed(&self.all)).unwrap();
         let table = format!(
             "/// How long all of them are together.\nconst LENGTH: usize = {};\n\n\
              /// Where each begins and ends.\nconst PLACES: &[(&str, usize, usize)] = &[\n{}];\n",

@@ -10,7 +10,7 @@ use crate::packed::unpack;
 
 include!(concat!(env!("OUT_DIR"), "/texts.rs"));
 
-const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/texts.deflated"));
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/texts.packed"));
 
 /// The position of a text among all.
 #[derive(Clone, Copy, Debug)]

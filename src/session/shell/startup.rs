@@ -49,7 +49,7 @@ use crate::{
 
 // The files beside this one, without their comments. All but bash's are packed.
 const BASH: &str = include_str!(concat!(env!("OUT_DIR"), "/bash.bash"));
-const OTHERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shells.deflated"));
+const OTHERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shells.packed"));
 const LENGTH: usize = include!(concat!(env!("OUT_DIR"), "/shells.length"));
 
 /// The files for the other shells; and `read`, which reads a typed text.

@@ -21,7 +21,7 @@ const MARGIN: usize = 8;
 /// How many rows of pixels a glyph has.
 const GLYPH_ROWS: usize = 18;
 
-const FONT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/font.deflated"));
+const FONT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/font.packed"));
 const FONT_LENGTH: usize = include!(concat!(env!("OUT_DIR"), "/font.length"));
 
 impl Screen {
