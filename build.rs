@@ -15,11 +15,11 @@
 //! build. A file without a `Usage:` line is an internal role: it gets a row of
 //! its own table, so that it can be started but is listed nowhere.
 
+#[path = "src/packed/model.rs"]
+mod model;
 #[allow(dead_code, reason = "here it is only tried whether a header can be read")]
 #[path = "src/help/page.rs"]
 mod page;
-#[path = "src/packed/model.rs"]
-mod model;
 #[path = "src/call/usage.rs"]
 mod usage;
 
@@ -32,7 +32,7 @@ use std::{
 
 use ppmd_rust::Ppmd7Encoder;
 
-use model::{MEMORY, ORDER};
+use model::{ORDER, memory};
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
@@ -80,6 +80,24 @@ fn main() {
     fs::write(out.join("shells.packed"), packed(&others)).unwrap();
     fs::write(out.join("shells.length"), others.len().to_string()).unwrap();
 
+    // Each call as `tmux` reads them.
+    let [commands, options, variables] = ["commands.txt", "options.txt", "variables.txt"].map(|name| {
+        let table = fs::read_to_string(root.join("src/tmux").join(name)).unwrap();
+        table.trim_end().to_owned()
+    });
+    let (commands, handlers) = without_handlers(&commands);
+    fs::write(out.join("tmux_commands.rs"), handlers).unwrap();
+    let is_used = |name: &&str| !name.starts_with("buffer_") && !name.starts_with("client_");
+    let numbers = variables.lines().map(|name| name.trim_start_matches('-')).enumerate();
+    let numbers = numbers
+        .filter(|(_, name)| is_used(name))
+        .map(|(number, name)| format!("pub(crate) const {}: usize = {number};\n", name.to_uppercase()));
+    fs::write(out.join("tmux_variables.rs"), numbers.collect::<String>()).unwrap();
+    let tables = [commands, options, variables];
+    let tables = tables.join("\0");
+    fs::write(out.join("tmux.packed"), packed(&tables)).unwrap();
+    fs::write(out.join("tmux.length"), tables.len().to_string()).unwrap();
+
     // Its first lines say where it is from.
     let font = fs::read_to_string(root.join("src/terminal/screen/font.hex")).unwrap();
     let font: String =
@@ -95,9 +113,21 @@ fn main() {
     }
 }
 
+/// The table of the commands of tmux without the column of the functions, and these.
+fn without_handlers(table: &str) -> (String, String) {
+    let (mut lines, mut handlers) = (Vec::new(), String::new());
+    for line in table.lines() {
+        let mut words: Vec<&str> = line.splitn(4, ' ').collect();
+        handlers += &format!("    {},\n", words.remove(2));
+        lines.push(words.join(" "));
+    }
+    let count = lines.len();
+    (lines.join("\n"), format!("const HANDLERS: [Handler; {count}] = [\n{handlers}];\n"))
+}
+
 /// As `src/packed.rs` unpacks it.
 fn packed(text: &str) -> Vec<u8> {
-    let mut packing = Ppmd7Encoder::new(Vec::new(), ORDER, MEMORY).unwrap();
+    let mut packing = Ppmd7Encoder::new(Vec::new(), ORDER, memory(text.len())).unwrap();
     packing.write_all(text.as_bytes()).unwrap();
     packing.finish(false).unwrap()
 }

@@ -18,6 +18,8 @@ mod screen;
 mod spawn_worker;
 mod starter;
 mod terminator;
+mod tmux;
+mod tmux_pipe;
 mod ts;
 mod ts_helper;
 mod viewer;
@@ -85,12 +87,18 @@ fn is_our_own(name: &OsStr) -> bool {
 
 /// The prefix of an applet's messages. A call for another process is one of nbs-ts.
 fn voice_of(applet: &Applet) -> String {
-    let name = if applet.name == "call" { "ts" } else { applet.name };
-    format!("nbs-{name}")
+    match applet.name {
+        "call" => "nbs-ts".to_owned(),
+        name => link_of(name),
+    }
 }
 
 /// The answers that we give under every name.
 fn asked_of_all(name: &OsStr, words: &[OsString]) -> Option<String> {
+    let is_tmux = |word: &OsStr| word == TMUX || word == "nbs-tmux";
+    if is_tmux(name) || (is_our_own(name) && words.first().is_some_and(|word| is_tmux(word))) {
+        return None;
+    }
     let words = match words {
         [word, rest @ ..] if is_our_own(name) && applet(word).is_ok() => rest,
         all => all,
@@ -103,8 +111,20 @@ fn asked_of_all(name: &OsStr, words: &[OsString]) -> Option<String> {
 }
 
 fn applet_of_link(name: &OsStr) -> Option<&'static Applet> {
+    if name == TMUX {
+        return find(APPLETS, name);
+    }
     let name = OsStr::from_bytes(name.as_bytes().strip_prefix(b"nbs-")?);
     find(APPLETS, name).or_else(|| find(ROLES, name))
+}
+
+/// The applet whose link is another program's name. So it is made only if it is asked for, and all its
+/// words are that program's.
+const TMUX: &str = "tmux";
+
+/// The name of an applet's link.
+fn link_of(name: &str) -> String {
+    if name == TMUX { name.to_owned() } else { format!("nbs-{name}") }
 }
 
 /// An applet that people call, by either of its names.
@@ -125,7 +145,7 @@ fn multicall(called_as: &OsStr, args: &mut Args) -> (String, Result<()>) {
         Ok(Some(Long("man"))) => man(args),
         Ok(Some(Value(word))) if word == "help" => help_operand(args),
         Ok(Some(Value(word))) => match applet(&word) {
-            Ok(applet) => return (format!("nbs-{}", applet.name), run_called(applet, args)),
+            Ok(applet) => return (link_of(applet.name), run_called(applet, args)),
             Err(failure) => Err(failure),
         },
         Ok(Some(other)) => Err(other.unexpected().into()),
@@ -190,7 +210,7 @@ fn man_page(applet: Option<&Applet>) -> String {
         return roff::man_page("nbs", &help::parse(&overview()), &[], TOPICS, &links);
     };
     let commands: Vec<Page> = commands(applet).iter().map(|verb| verb.page()).collect();
-    roff::man_page(&format!("nbs-{}", applet.name), &applet.page(), &commands, &[], &["nbs"])
+    roff::man_page(&link_of(applet.name), &applet.page(), &commands, &[], &["nbs"])
 }
 
 /// `nbs --completions SHELL`.
@@ -261,7 +281,7 @@ fn commands(applet: &Applet) -> &'static [Applet] {
 }
 
 fn unknown(name: &OsStr) -> Failure {
-    let names: Vec<String> = APPLETS.iter().map(|applet| format!("nbs-{}", applet.name)).collect();
+    let names: Vec<String> = APPLETS.iter().map(|applet| link_of(applet.name)).collect();
     Failure::bad_args(format!("nbs has no applet '{}'; try one of: {}", name.display(), names.join(", ")))
 }
 
@@ -271,10 +291,10 @@ fn overview() -> String {
          nbs-APPLET\n\n{}\n\
          Options:\n  \
          --list                    the link names, one a line\n  \
-         --install [--symlink|--hard] [--force] DIR\n                            \
+         --install [--symlink|--hard] [--force] [--tmux] DIR\n                            \
          make the links in DIR, all or none; a link that\n                            \
          exists is kept; another file of that name is not\n                            \
-         replaced without --force\n  \
+         replaced without --force; --tmux: a link `tmux`, too\n  \
          --install --prefix=DIR    put this file and its links below DIR/bin, man pages\n                            \
          and completions below DIR/share; a file for another\n                            \
          architecture that lies beside this one as nbs-ARCH, too\n  \
@@ -294,18 +314,21 @@ fn version() -> String {
 }
 
 fn link_names() -> String {
-    APPLETS.iter().map(|applet| format!("nbs-{}\n", applet.name)).collect()
+    let usual = APPLETS.iter().filter(|applet| applet.name != TMUX);
+    usual.map(|applet| link_of(applet.name) + "\n").collect()
 }
 
 /// `nbs --install`: makes the links, all or none; with `--prefix` installs all other files, too.
 fn install(called_as: &OsStr, args: &mut Args) -> Result<()> {
     use lexopt::Arg::{Long, Value};
-    let (mut hard, mut symbolic, mut force, mut folder, mut prefix) = (false, false, false, None, None);
+    let (mut hard, mut symbolic, mut force, mut tmux) = (false, false, false, false);
+    let (mut folder, mut prefix) = (None, None);
     while let Some(arg) = args.next()? {
         match arg {
             Long("symlink") => symbolic = true,
             Long("hard") => hard = true,
             Long("force") => force = true,
+            Long("tmux") => tmux = true,
             Long("prefix") => prefix = Some(args.value()?),
             Value(word) if folder.is_none() => folder = Some(word),
             other => return Err(other.unexpected().into()),
@@ -315,7 +338,8 @@ fn install(called_as: &OsStr, args: &mut Args) -> Result<()> {
         return Err(Failure::bad_args("cannot use --symlink with --hard".into()));
     }
     let kind = if hard { links::LinkKind::Hard } else { links::LinkKind::Symbolic };
-    let names: Vec<String> = link_names().lines().map(str::to_owned).collect();
+    let mut names: Vec<String> = link_names().lines().map(str::to_owned).collect();
+    names.extend(tmux.then(|| TMUX.to_owned()));
     let our_file = || -> Result<PathBuf> {
         let ourselves = links::our_file(Path::new(called_as)).trying("find our own file")?;
         install::check_ourselves(&ourselves)?;
@@ -344,7 +368,8 @@ fn install(called_as: &OsStr, args: &mut Args) -> Result<()> {
 fn manuals_and_completions() -> Vec<install::Item> {
     let script = |shell| completion_script(shell).expect("it is one of those that we know");
     let mut texts = vec![install::Item::text("share/zsh/site-functions/_nbs", script("zsh"))];
-    let pages = APPLETS.iter().map(Some).chain([None]);
+    let usual = APPLETS.iter().filter(|applet| applet.name != TMUX);
+    let pages = usual.map(Some).chain([None]);
     for applet in pages {
         let name = applet.map_or("nbs".to_owned(), |applet| format!("nbs-{}", applet.name));
         let text = |path: String, content| install::Item::text(path, content);

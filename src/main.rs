@@ -28,6 +28,7 @@ mod session;
 mod sorted;
 mod sys;
 mod terminal;
+mod tmux;
 mod ts;
 mod worker;
 

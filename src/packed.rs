@@ -5,14 +5,14 @@ use std::io::Read;
 
 use ppmd_rust::Ppmd7Decoder;
 
-use model::{MEMORY, ORDER};
+use model::{ORDER, memory};
 
 mod model;
 
 /// The text of that length.
 pub(crate) fn unpack(packed: &[u8], length: usize) -> String {
     let mut text = vec![0; length];
-    let mut unpacking = Ppmd7Decoder::new(packed, ORDER, MEMORY).expect("build.rs has packed it");
+    let mut unpacking = Ppmd7Decoder::new(packed, ORDER, memory(text.len())).expect("build.rs has packed it");
     unpacking.read_exact(&mut text).expect("build.rs has packed it");
     String::from_utf8(text).expect("build.rs has packed what is UTF-8")
 }

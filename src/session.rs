@@ -54,7 +54,7 @@ pub(crate) use screen_cache::{ScreenCache, screen_of};
 pub(crate) use settings::Settings;
 pub(crate) use state_dir::{
     BRIDGES, FAR, HELPER_LOCK, HELPER_SOCKET, MACHINES, MACHINES_LOCK, PAGE_PORT, PAGE_TOKEN, PANICS,
-    PROFILES, PendingSession, Retention, StateDir,
+    PROFILES, PendingSession, Retention, StateDir, TMUX,
 };
 pub(crate) use submission::submit;
 pub(crate) use verdict::Verdict;

@@ -2,7 +2,7 @@
 //!
 //! An internal role. `nbs-ts attach --interactive` starts `nbs-viewer HANDLE`, with its terminal as
 //! standard input and output. Standard error is a pipe to `attach`, for the reason of a failure.
-//! `nbs-viewer HANDLE --read-only` only shows the session.
+//! `nbs-viewer HANDLE --read-only` only shows the session, and with `--tmux` C-b is the prefix.
 //! `nbs-viewer MACHINE: COMMAND...` shows what that call shows on that machine.
 //! `nbs-viewer top [--on=MACHINE...] [--name=PATTERN]` shows all sessions, for `nbs-ts top`.
 
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let machine =
         shown.as_bytes().strip_suffix(b":").map(|name| MachineName::parse(name).ok_or_else(cli::by_hand));
     let machine = machine.transpose()?;
-    let is_ours = words.is_empty() || words == [attach::READ_ONLY];
+    let is_ours = words.is_empty() || words == [attach::READ_ONLY] || words == [attach::AS_TMUX];
     let handle = Handle::parse(shown.as_bytes()).filter(|_| is_ours);
     cli::started_by_us()?;
     inherited::shed().trying("close inherited descriptors")?;
@@ -42,7 +42,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         (None, Some(handle)) => StateDir::open().and_then(|state_dir| {
             let session = state_dir.session(&Target::Handle(handle))?;
             match words {
-                [] => attach::view(&state_dir, &session, &io::stderr()),
+                [] => attach::view(&state_dir, &session, attach::PREFIX, &io::stderr()),
+                [word] if word == attach::AS_TMUX => {
+                    attach::view(&state_dir, &session, attach::PREFIX_OF_TMUX, &io::stderr())
+                }
                 _ => attach::look_on(&state_dir, &session, &io::stderr()),
             }
         }),

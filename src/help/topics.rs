@@ -24,7 +24,7 @@ macro_rules! topics {
 /// All topics, in the order in which a new user would read them.
 pub(crate) const TOPICS: &[Topic] = topics! {
     "calls" "sessions" "shells" "typing" "waiting" "output" "screen" "limits"
-    "helper" "machines" "workers" "mcp" "python" "typescript" "security" "files" "json"
+    "helper" "machines" "workers" "mcp" "tmux" "python" "typescript" "security" "files" "json"
     "install"
 };
 

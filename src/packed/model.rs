@@ -3,5 +3,8 @@
 /// How many bytes before the next one it is foreseen from, at most.
 pub(crate) const ORDER: u32 = 6;
 
-/// How much memory the model takes, in bytes.
-pub(crate) const MEMORY: u32 = 4 << 20;
+/// How much memory the model takes for a text of that length, in bytes: as much as it comes to use, for all of
+/// it is made ready for each text, 1 ms for 1 MB.
+pub(crate) fn memory(length: usize) -> u32 {
+    (16 * length).clamp(64 << 10, 4 << 20) as u32
+}

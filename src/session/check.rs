@@ -92,7 +92,7 @@ const LOCKS: &str = "lock.*";
 const REPLACED: &str = ".*.new";
 
 /// The same for the state directory.
-const OF_THE_STATE_DIR: [(&str, Nature); 15] = [
+const OF_THE_STATE_DIR: [(&str, Nature); 16] = [
     (state_dir::SESSIONS, Nature::Folder),
     (EVENTS, Nature::Folder),
     (HELPER_SOCKET, Nature::Socket),
@@ -106,6 +106,7 @@ const OF_THE_STATE_DIR: [(&str, Nature); 15] = [
     (state_dir::PAGE_TOKEN, Nature::File),
     (state_dir::PAGE_PORT, Nature::File),
     (state_dir::PANICS, Nature::File),
+    (state_dir::TMUX, Nature::Folder),
     (rules::FOLDER, Nature::Folder),
     (PROFILES, Nature::Folder),
 ];

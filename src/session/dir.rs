@@ -11,7 +11,7 @@ mod spec;
 
 use std::{
     fs::{File, TryLockError},
-    io,
+    io::{self, Write},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -301,6 +301,31 @@ impl SessionDir {
 
     pub(super) fn number<N: std::str::FromStr>(&self, file: &str) -> Option<N> {
         number(self.folder.read(file, LONGEST_WORD).ok()?.trim_ascii_end())
+    }
+
+    /// The path of its terminal, if it is known.
+    pub(crate) fn terminal(&self) -> Option<String> {
+        String::from_utf8(self.folder.read(SLAVE, LONGEST_COMMAND).ok()?).ok()
+    }
+
+    /// Leaves bytes to be typed when the program reads. Returns how many there was no room for.
+    pub(crate) fn type_later(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut input = self.folder.open_fifo(INPUT)?;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match input.write(rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(rest.len())
+    }
+
+    /// Gives it another name.
+    pub(crate) fn rename(&self, name: &Name) -> io::Result<()> {
+        self.folder.replace(NAME, name.as_str().as_bytes())
     }
 
     /// `None` while the child runs, or if its exit code is unknown.

@@ -21,6 +21,7 @@
 //! `replies.rs` answers those that only the screen can answer.
 
 mod areas;
+mod captured;
 mod colours;
 mod grid;
 mod links;
@@ -40,6 +41,7 @@ pub(super) mod width;
 
 use std::{collections::VecDeque, mem};
 
+pub(crate) use captured::Capture;
 use colours::Palette;
 use grid::{Cell, Grid, Line, Pen};
 pub(crate) use links::Link;

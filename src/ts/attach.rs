@@ -33,7 +33,7 @@ use crate::{
 pub(crate) use onlooker::look_on;
 pub(crate) use passthrough::pass_through;
 pub(crate) use person::{PersonEvent, PersonSignals, PersonTerminal, read_keys};
-pub(crate) use viewer::view;
+pub(crate) use viewer::{PREFIX, PREFIX_OF_TMUX, view};
 
 /// Lets the person at our terminal see a session, and type into it; on a machine, if there is
 /// one, by these words of a call.
@@ -46,6 +46,15 @@ pub(crate) fn attach(handle: &str, words: &[OsString]) -> Result<()> {
     command.arg(handle).args(words);
     supervise(command, &what)
 }
+
+/// The same for who calls us as `tmux`: its prefix detaches.
+pub(crate) fn attach_as_tmux(handle: &str, read_only: bool) -> Result<()> {
+    let word = if read_only { READ_ONLY } else { AS_TMUX };
+    attach(handle, &[word.into()])
+}
+
+/// The word by which `nbs-viewer` has the keys of tmux.
+pub(crate) const AS_TMUX: &str = "--tmux";
 
 /// The word by which `nbs-viewer` only shows a session.
 pub(crate) const READ_ONLY: &str = "--read-only";

@@ -126,6 +126,21 @@ impl CreateOptions {
         })
     }
 
+    /// Options without a name, in this directory.
+    pub(crate) fn plain(
+        command: Vec<u8>,
+        folder: PathBuf,
+        size: Size,
+        variables: Vec<(OsString, OsString)>,
+        umask: u32,
+        via: SpawnVia,
+        settings: Settings,
+    ) -> CreateOptions {
+        let environment = environment(SessionSpec::is_interactive(&command), settings.pager, variables);
+        let folder = StartFolder::Folder(folder);
+        CreateOptions { name: None, command, folder, size, environment, umask, via, settings }
+    }
+
     /// Rejects a session that is less restricted than the requested one.
     pub(crate) fn check_confines_as_much(&self, session: &SessionDir) -> Result<()> {
         match self.settings.jail.exceeded_by(&session.settings().jail) {

@@ -59,6 +59,7 @@ mod skill; // the page that teaches agents, every line of it run
 mod stopped; // whatever is stopped or held: every call ends, and says so
 mod submit; // send --submit and answer: texts for programs that read keys one by one
 mod terminal; // what the terminal is doing, by the kernel's word
+mod tmux; // nbs tmux: what programs that run tmux depend on
 mod top; // top: keys in, screens compared
 mod torture; // whoever is killed, stopped or refused: nothing is lost
 mod wait; // wait: its conditions, and what is no echo

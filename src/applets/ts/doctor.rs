@@ -34,6 +34,7 @@ use crate::{
         watch::Watch,
     },
     terminal::text,
+    tmux,
 };
 
 /// The state of a thing, or its fault and how to fix that.
@@ -58,6 +59,11 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         Finding { check: "limits", needed: false, found: limits() },
     ];
     findings.extend(sessions());
+    findings.extend(tmux::faults().into_iter().map(|fault| Finding {
+        check: "tmux",
+        needed: true,
+        found: Err(fault),
+    }));
     for finding in &findings {
         cli::print(if call.json() { finding.json() } else { finding.text() })?;
     }

@@ -29,7 +29,9 @@ use crate::{
 };
 
 /// `C-\`, before `d`.
-pub(super) const PREFIX: u8 = 0x1c;
+pub(crate) const PREFIX: u8 = 0x1c;
+/// C-b, for who calls us as `tmux`.
+pub(crate) const PREFIX_OF_TMUX: u8 = 0x02;
 pub(super) const DETACH: u8 = b'd';
 
 /// The keys that act at once, whatever was typed before them: `C-c`, `C-\`, `C-z`.
@@ -95,7 +97,8 @@ struct Viewer<'a> {
     modes: PrivateModes,
     // The terminal's colours may have been changed.
     coloured: bool,
-    // The prefix has been typed, and nothing after it.
+    // The key before the one that detaches; it has been typed, and nothing after it.
+    prefix: u8,
     prefixed: bool,
     // Invariant: no longer than `MOST_KEYS` and one read.
     keys: Vec<u8>,
@@ -107,7 +110,7 @@ struct Viewer<'a> {
 
 /// Shows a session on the terminal that is our standard input and output, until one of them ends this.
 /// `parent` is a pipe to the process that restores the terminal if we cannot.
-pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsFd) -> Result<()> {
+pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, prefix: u8, parent: &impl AsFd) -> Result<()> {
     let terminal = PersonTerminal::look()?;
     let clients = (RelayClient::open(session)?, RelayClient::open(session)?, RelayClient::open(session)?);
     let relay = match clients {
@@ -127,6 +130,7 @@ pub(crate) fn view(state_dir: &StateDir, session: &SessionDir, parent: &impl AsF
         sequences: Sequences::default(),
         modes: PrivateModes::default(),
         coloured: false,
+        prefix,
         prefixed: false,
         keys: Vec::new(),
         typing: false,
@@ -347,13 +351,14 @@ impl Viewer<'_> {
         // Without a terminal there is no user any more.
         let Some(keys) = read_keys(stdin)? else { return Ok(Some(End::Told)) };
         self.take_hint()?;
+        let prefix = self.prefix;
         for key in keys {
             match (std::mem::take(&mut self.prefixed), key) {
                 (true, DETACH) => return Ok(Some(End::Detached)),
-                (true, PREFIX) => self.press(PREFIX)?,
-                (false, PREFIX) => self.prefixed = true,
+                (true, key) if key == prefix => self.press(prefix)?,
+                (false, key) if key == prefix => self.prefixed = true,
                 (true, key) => {
-                    self.press(PREFIX)?;
+                    self.press(prefix)?;
                     self.press(key)?;
                 }
                 (false, key) => self.press(key)?,

@@ -1,0 +1,143 @@
+//! Options and hooks: those that tmux 3.3a has, their defaults, and where a value is set.
+
+use std::env;
+
+use crate::{
+    outcome::{Failure, Result},
+    sys::child,
+    tmux::{
+        state::{Setting, State},
+        tables,
+    },
+};
+
+/// A line of the table.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    /// `s` of the server, `g` of a session, `w` of a window or pane, `h` a hook of a session, `i` one of
+    /// a window.
+    pub(crate) scope: char,
+    /// Without an index.
+    pub(crate) name: &'static str,
+    /// The text in its brackets.
+    pub(crate) index: Option<&'static str>,
+    pub(crate) default: &'static str,
+}
+
+pub(crate) fn known() -> Vec<Known> {
+    let mut all = Vec::new();
+    for line in tables::options().lines() {
+        let (scope, rest) = line.split_at(1);
+        let (name, default) = rest[1..].split_once(' ').unwrap_or((&rest[1..], ""));
+        let (name, index) = match name.split_once('[') {
+            Some((name, index)) => (name, Some(index.trim_end_matches(']'))),
+            None => (name, None),
+        };
+        all.push(Known { scope: scope.chars().next().unwrap_or('g'), name, index, default });
+    }
+    all
+}
+
+/// The option that a word names, also by its beginning; and the index that it has behind it.
+pub(crate) fn find(word: &str) -> Result<(Known, Option<&str>)> {
+    let (name, index) = match word.split_once('[') {
+        Some((name, index)) => (name, Some(index.trim_end_matches(']'))),
+        None => (word, None),
+    };
+    let mut found: Option<Known> = None;
+    let mut is_ambiguous = false;
+    for known in known() {
+        if known.name == name {
+            return Ok((known, index));
+        }
+        if known.name.starts_with(name) {
+            is_ambiguous |= found.is_some_and(|found| found.name != known.name);
+            found = found.or(Some(known));
+        }
+    }
+    match found {
+        Some(known) if !is_ambiguous => Ok((known, index)),
+        Some(_) => Err(Failure::failed(format!("ambiguous option: {word}"))),
+        None => Err(Failure::failed(format!("invalid option: {word}"))),
+    }
+}
+
+impl Known {
+    pub(crate) fn is_array(&self) -> bool {
+        const ARRAYS: &str = "command-alias terminal-overrides user-keys update-environment pane-colours";
+        self.index.is_some() || self.is_hook() || is_one_of(ARRAYS, self.name)
+    }
+
+    pub(crate) fn is_hook(&self) -> bool {
+        matches!(self.scope, 'h' | 'i')
+    }
+
+    pub(crate) fn is_flag(&self) -> bool {
+        matches!(self.default, "on" | "off") && self.name != "status"
+    }
+
+    pub(crate) fn is_number(&self) -> bool {
+        const SIZES: &str = "main-pane-height main-pane-width other-pane-height other-pane-width";
+        self.index.is_none() && self.default.parse::<u32>().is_ok() && !is_one_of(SIZES, self.name)
+    }
+
+    pub(crate) fn default(&self) -> String {
+        match self.name {
+            "default-shell" => default_shell(),
+            "editor" => env::var("EDITOR").unwrap_or_else(|_| "/usr/bin/vi".into()),
+            _ => self.default.to_owned(),
+        }
+    }
+}
+
+/// Is it one of these words, between which there are blanks?
+pub(crate) fn is_one_of(words: &str, word: &str) -> bool {
+    words.split(' ').any(|known| known == word)
+}
+
+fn default_shell() -> String {
+    let shell = env::var("SHELL").ok().filter(|shell| child::is_program(shell.as_ref()));
+    shell.unwrap_or_else(|| "/bin/sh".into())
+}
+
+/// The scopes in which a value is looked for, the nearest first.
+pub(crate) fn scopes(session: Option<u32>, window: Option<u32>, pane: Option<u32>) -> Vec<String> {
+    let mut scopes = Vec::new();
+    for (kind, id) in [('%', pane), ('@', window), ('$', session)] {
+        if let Some(id) = id {
+            scopes.push(format!("{kind}{id}"));
+        }
+    }
+    for wide in ["s", "g", "w"] {
+        scopes.push(wide.to_owned());
+    }
+    scopes
+}
+
+impl State {
+    pub(crate) fn setting<'a>(&'a self, scope: &str, name: &str) -> Option<&'a Setting> {
+        self.options.iter().find(|setting| setting.scope == scope && setting.name == name)
+    }
+
+    /// The value of an option where these scopes are looked at in turn; its default if none has it.
+    pub(crate) fn option_in(&self, scopes: &[String], name: &str) -> Option<String> {
+        let set = scopes.iter().find_map(|scope| self.setting(scope, name)?.value.clone());
+        set.or_else(|| {
+            let all = known();
+            let known = all.iter().find(|known| known.name == name && known.index.is_none());
+            known.map(Known::default)
+        })
+    }
+
+    pub(crate) fn option_of_session(&self, session: u32, name: &str) -> String {
+        self.option_in(&scopes(Some(session), None, None), name).unwrap_or_default()
+    }
+
+    pub(crate) fn option_of_pane(&self, window: u32, pane: Option<u32>, name: &str) -> String {
+        self.option_in(&scopes(None, Some(window), pane), name).unwrap_or_default()
+    }
+
+    pub(crate) fn number_of_session(&self, session: u32, name: &str) -> u32 {
+        self.option_of_session(session, name).parse().unwrap_or(0)
+    }
+}

@@ -1,0 +1,344 @@
+//! The session of nbs behind a pane: its start, its end, and what it shows.
+
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use crate::{
+    outcome::Result,
+    relay::SpawnVia,
+    session::{
+        self, EndedBy, Handle, Name, ScreenCache, SessionDir, Settings, StateDir, Target,
+        client::{Parts, RelayClient, Snapshot, protocol::KeyModes},
+    },
+    sys::{clock, processes::Process, pty::Size},
+    terminal::{screen::Screen, text},
+    tmux::{
+        options,
+        state::{Keep, Pane, Space, State},
+    },
+    ts::create_options::CreateOptions,
+};
+
+/// The PID in the variable TMUX: that of the process by which the name space is served, and nobody is.
+const NOBODY: u32 = 1;
+
+/// The options of a new pane.
+pub(crate) struct Start<'a> {
+    pub(crate) words: &'a [String],
+    pub(crate) cwd: &'a str,
+    pub(crate) size: (u32, u32),
+    pub(crate) variables: Vec<(String, String)>,
+    pub(crate) session: u32,
+    pub(crate) pane: u32,
+    pub(crate) umask: u32,
+}
+
+pub(crate) fn now() -> u64 {
+    clock::unix_seconds(std::time::SystemTime::now()).as_secs()
+}
+
+/// Starts the session of a pane, and returns its handle.
+pub(crate) fn start(space: &Space, state: &State, start: Start<'_>) -> Result<Handle> {
+    let socket = space.socket.display();
+    let mut variables: Vec<(OsString, OsString)> = Vec::new();
+    let session = format!("${}", start.session);
+    for scope in ["g", &session] {
+        for variable in &state.variables {
+            if variable.scope == *scope && !variable.hidden {
+                variables.keep(&|(known, _)| *known != *variable.name);
+                let value = variable.value.as_ref();
+                variables.extend(value.map(|value| (OsString::from(&variable.name), value.into())));
+            }
+        }
+    }
+    let mut all = start.variables;
+    let term = state.setting("s", "default-terminal").and_then(|setting| setting.value.clone());
+    if let Some(term) = term {
+        all.insert(0, ("TERM".to_owned(), term));
+    }
+    all.push(("TMUX".to_owned(), format!("{socket},{NOBODY},{}", start.session)));
+    all.push(("TMUX_PANE".to_owned(), format!("%{}", start.pane)));
+    for (name, value) in all {
+        variables.push((name.into(), value.into()));
+    }
+
+    let is_folder = |path: &&Path| path.is_dir();
+    let home = env::var_os("HOME").map(PathBuf::from);
+    let cwd = Some(Path::new(start.cwd)).filter(is_folder).or(home.as_deref().filter(is_folder));
+    let command = command(state, start.session, start.words);
+    let settings = Settings { pager: true, ..Settings::default() };
+    let size = size(start.size);
+    let cwd = cwd.unwrap_or(Path::new("/")).to_owned();
+    CreateOptions::plain(command, cwd, size, variables, start.umask, SpawnVia::Relay, settings).start()
+}
+
+pub(crate) fn size((cols, rows): (u32, u32)) -> Size {
+    let side = |side: u32| side.clamp(1, 9999) as u16;
+    Size { cols: side(cols), rows: side(rows) }
+}
+
+/// The command line for a shell: one word is a command of a shell, several are a program and its arguments.
+fn command(state: &State, session: u32, words: &[String]) -> Vec<u8> {
+    let shell = state.option_of_session(session, "default-shell");
+    let default = state.option_of_session(session, "default-command");
+    let line = match words {
+        [] if default.is_empty() => return format!("{} -l", quoted(&shell)).into_bytes(),
+        [] => default,
+        [line] => line.clone(),
+        several => several.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+    };
+    let program = shell.rsplit('/').next().unwrap_or_default();
+    match program {
+        "bash" | "sh" | "dash" | "ash" => line.into_bytes(),
+        _ => format!("exec {} -c {}", quoted(&shell), quoted(&line)).into_bytes(),
+    }
+}
+
+/// One word for a shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+=:,@%".contains(character);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+impl Pane {
+    pub(crate) fn open(&self) -> Option<SessionDir> {
+        let handle = Handle::parse(self.handle.as_bytes())?;
+        StateDir::open().ok()?.session(&Target::Handle(handle)).ok()
+    }
+
+    /// How many lines there are above its screen.
+    pub(crate) fn history(&self, screen: &Screen) -> usize {
+        let all = screen.history(usize::MAX);
+        all.saturating_sub(self.cleared as usize).min(self.limit as usize)
+    }
+
+    /// Has its program ended? If that is unknown, it lives.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.open().is_none_or(|session| !session.is_alive().unwrap_or(true))
+    }
+}
+
+/// Ends the session of a pane, and removes it.
+pub(crate) fn end(handle: &str) -> Result<()> {
+    let Some(handle) = Handle::parse(handle.as_bytes()) else { return Ok(()) };
+    let state_dir = StateDir::open()?;
+    if let Ok(session) = state_dir.session(&Target::Handle(handle.clone())) {
+        session::end_wholly(&session, session::GRACE, EndedBy::Kill)?;
+        state_dir.remove(&handle, EndedBy::Kill)?;
+    }
+    Ok(())
+}
+
+impl State {
+    /// The panes of a window, in order, with their places.
+    pub(crate) fn panes_of(&self, window: u32) -> Vec<u32> {
+        let cell = self.cell(window);
+        cell.panes().into_iter().map(|(pane, _)| pane).collect()
+    }
+
+    pub(crate) fn cell(&self, window: u32) -> crate::tmux::layout::Cell {
+        let window = self.window(window);
+        crate::tmux::layout::Cell::parse(&window.layout)
+            .unwrap_or_else(|| crate::tmux::layout::Cell::of_pane(window.active, 80, 24))
+    }
+
+    pub(crate) fn pane_index(&self, pane: u32) -> u32 {
+        let Some(window) = self.pane(pane).map(|pane| pane.window) else { return 0 };
+        let base: u32 = self.option_of_pane(window, None, "pane-base-index").parse().unwrap_or(0);
+        let at = self.panes_of(window).iter().position(|other| *other == pane);
+        base + at.unwrap_or(0) as u32
+    }
+
+    /// The size that a pane has now: that of the window, if it is zoomed.
+    pub(crate) fn size_of(&self, pane: &Pane) -> (u32, u32) {
+        let cell = self.cell(pane.window);
+        let window = self.window(pane.window);
+        if window.zoomed && window.active == pane.id {
+            return (cell.width, cell.height);
+        }
+        cell.of(pane.id).map_or(pane.size, |cell| (cell.width, cell.height))
+    }
+
+    /// Takes out what has ended. A pane stays if remain-on-exit says so.
+    pub(crate) fn reap(&mut self) {
+        for session in &mut self.sessions {
+            session.clients.keep(&|pid| Process::read(*pid).is_some_and(|process| process.runs_our_file()));
+        }
+        let living: Vec<u32> =
+            self.panes.iter().filter(|pane| pane.dead.is_none()).map(|pane| pane.id).collect();
+        for id in living {
+            let Some(pane) = self.pane(id).filter(|pane| pane.has_ended()) else { continue };
+            let (window, session) = (pane.window, pane.open());
+            let code = session.as_ref().and_then(|session| session.exit_code().ok().flatten());
+            let stays = match &*self.option_of_pane(window, Some(id), "remain-on-exit") {
+                "on" => true,
+                "failed" => code != Some(0),
+                _ => false,
+            };
+            if stays {
+                let ended = session.and_then(|session| session.last_sign());
+                let ended = ended.and_then(|ended| ended.duration_since(UNIX_EPOCH).ok());
+                self.pane_mut(id).dead = Some(ended.map_or_else(now, |ended| ended.as_secs()));
+            } else {
+                self.remove_pane(id, false);
+            }
+        }
+    }
+
+    /// Takes a pane out of its window, which goes with the last one. `ends`: its session is to be ended.
+    pub(crate) fn remove_pane(&mut self, id: u32, ends: bool) {
+        let Some(pane) = self.pane(id).cloned() else { return };
+        if ends || pane.dead.is_some() {
+            self.doomed.push(crate::tmux::state::Setting::new("", &pane.handle, None));
+        }
+        self.panes.keep(&|pane| pane.id != id);
+        if self.main.marked == Some(id) {
+            self.main.marked = None;
+        }
+        self.detach_pane(id, pane.window);
+        self.sweep();
+    }
+
+    /// Takes it out of the window's layout.
+    pub(crate) fn detach_pane(&mut self, id: u32, window: u32) {
+        let order = self.panes_of(window);
+        match self.cell(window).without(id) {
+            Some(cell) => {
+                let renumbered = self.window_mut(window);
+                renumbered.layout = cell.shown();
+                renumbered.last.keep(&|other| *other != id);
+                renumbered.zoomed = false;
+                if renumbered.active == id {
+                    let at = order.iter().position(|other| *other == id).unwrap_or(0);
+                    let beside = if at > 0 { order[at - 1] } else { order[1] };
+                    renumbered.active = match renumbered.last.is_empty() {
+                        true => beside,
+                        false => renumbered.last.remove(0),
+                    };
+                }
+            }
+            None => {
+                for session in &self.sessions.iter().map(|session| session.id).collect::<Vec<_>>() {
+                    while let Some(index) = self
+                        .session(*session)
+                        .and_then(|session| session.links.iter().find(|(_, id)| *id == window))
+                        .map(|(index, _)| *index)
+                    {
+                        self.session_mut(*session).drop_link(index);
+                    }
+                }
+                self.windows.keep(&|other| other.id != window);
+            }
+        }
+    }
+
+    /// The name of a pane's session of nbs.
+    fn name_of(&self, space: &Space, pane: &Pane) -> String {
+        let (session, index) = self.place_of(pane.window).unwrap_or_default();
+        let name = self.session(session).map_or("", |session| &session.name);
+        let end = format!(".{index}.{}", self.pane_index(pane.id));
+        let start = format!("{}.{name}", space.prefix);
+        let allowed = |character: char| character.is_ascii_alphanumeric() || "_.-".contains(character);
+        let start = start.chars().map(|character| if allowed(character) { character } else { '_' });
+        start.take(64 - end.len()).collect::<String>() + &end
+    }
+
+    /// Makes the names and the sizes of the sessions of nbs what they are here.
+    pub(crate) fn settle(&mut self, space: &Space) {
+        for at in 0..self.panes.len() {
+            let pane = &self.panes[at];
+            let (name, new_size) = (self.name_of(space, pane), self.size_of(pane));
+            if pane.dead.is_some() {
+                continue;
+            }
+            if (&name, new_size) == (&pane.named, pane.size) {
+                continue;
+            }
+            if let Some(session) = pane.open() {
+                if name != pane.named
+                    && let Some(name) = Name::parse(name.as_bytes())
+                {
+                    // If the session is gone, it needs no name.
+                    let _ = session.rename(&name);
+                }
+                if new_size != pane.size
+                    && let Ok(Some(mut client)) = RelayClient::open(&session)
+                {
+                    let _ = client.resize(size(new_size));
+                }
+            }
+            (self.panes[at].named, self.panes[at].size) = (name, new_size);
+        }
+    }
+
+    pub(crate) fn history_limit(&self, session: u32) -> u32 {
+        self.option_in(&options::scopes(Some(session), None, None), "history-limit")
+            .and_then(|limit| limit.parse().ok())
+            .unwrap_or(2000)
+    }
+}
+
+/// The present state of a pane's program.
+#[derive(Default)]
+pub(crate) struct Facts {
+    pub(crate) now: Option<Snapshot>,
+    pub(crate) command: String,
+    pub(crate) folder: String,
+    pub(crate) keys: Option<KeyModes>,
+}
+
+impl Facts {
+    pub(crate) fn gather(pane: &Pane) -> Facts {
+        let mut facts = Facts::default();
+        let Some(session) = pane.open() else { return facts };
+        let client = RelayClient::open(&session.within(crate::sys::deadline::Deadline::after(PATIENCE)));
+        let Ok(Some(mut client)) = client else { return facts };
+        facts.now = client.snapshot(Parts::PROGRAM).ok().flatten();
+        let program = facts.now.as_ref().and_then(|now| now.program.as_ref());
+        facts.command = program.map(|program| command_of(program.pid, &program.name)).unwrap_or_default();
+        facts.folder =
+            client.folder().ok().flatten().map_or(String::new(), |folder| folder.display().to_string());
+        facts.keys = client.modes().ok().flatten();
+        facts
+    }
+}
+
+/// How long a relay may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The name by which a process was called.
+fn command_of(pid: u32, name: &str) -> String {
+    let arguments = Process::read(pid).map(|process| process.arguments()).unwrap_or_default();
+    let called = arguments.first().map(|word| String::from_utf8_lossy(word).into_owned()).unwrap_or_default();
+    let called = window_name(&called);
+    if called.is_empty() { name.to_owned() } else { called }
+}
+
+/// The name that tmux makes of a command line.
+pub(crate) fn window_name(command: &str) -> String {
+    let command = command.trim_start_matches('"').strip_prefix("exec ").unwrap_or(command);
+    let word = command.trim_start_matches([' ', '-', '"']).split(' ').next().unwrap_or_default();
+    let word = word.trim_end_matches('"');
+    let name = if word.starts_with('/') { word.rsplit('/').next().unwrap_or(word) } else { word };
+    text::escaped(name.as_bytes()).to_string()
+}
+
+/// The screen of a pane, since it was reset.
+pub(crate) fn screen(pane: &Pane) -> Option<Screen> {
+    let session = pane.open()?;
+    if pane.from == 0 {
+        return Some(ScreenCache::look(&session).ok()?.screen);
+    }
+    let log = session.log().ok()?;
+    let size = size(pane.size);
+    let mut screen = Screen::new(size.cols, size.rows);
+    screen.feed(&log.bytes(pane.from, log.length().ok()?).ok()?);
+    Some(screen)
+}

@@ -1,0 +1,314 @@
+use std::fs;
+
+use crate::support::{Ran, Scratch, binary, eventually, run, start};
+
+/// `tmux` with these arguments.
+fn tmux(scratch: &Scratch, arguments: &[&str]) -> Ran {
+    run(scratch.command(binary()).arg("tmux").args(arguments))
+}
+
+/// The same, which must go well.
+fn told(scratch: &Scratch, arguments: &[&str]) -> String {
+    tmux(scratch, arguments).code(0).silent().out().trim_end_matches('\n').to_owned()
+}
+
+fn refused(scratch: &Scratch, arguments: &[&str], why: &str) {
+    let ran = tmux(scratch, arguments).code(1).stdout("");
+    assert_eq!(ran.err(), format!("{why}\n"), "{arguments:?}");
+}
+
+fn screen_has(scratch: &Scratch, target: &str, text: &str) {
+    eventually(text, || told(scratch, &["capture-pane", "-p", "-t", target]).contains(text));
+}
+
+#[test]
+fn a_pane_is_a_session_and_ends_with_its_program() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a.b", "-x", "100", "-y", "30", "cat"]);
+    assert_eq!(told(&scratch, &["list-sessions", "-F", "#S #{session_windows}"]), "a_b 1");
+    let pane =
+        told(&scratch, &["new-window", "-dP", "-n", "two", "-F", "#D", "-t", "a_b", "sh", "-c", "exit 3"]);
+    assert_eq!(pane, "%1");
+    scratch.ts(&["list"]).code(0).stdout_has("tmux.a_b.0.0").stdout_has("cat");
+    eventually("the window's end", || told(&scratch, &["list-windows", "-F", "#I:#W"]) == "0:cat");
+    tmux(&scratch, &["has-session", "-t", "a_b"]).code(0).silent().stdout("");
+    let size = told(&scratch, &["display-message", "-p", "-t", "a_b", "#{pane_width}x#{pane_height}"]);
+    assert_eq!(size, "100x30");
+    told(&scratch, &["rename-session", "-t", "a_b", "c"]);
+    scratch.ts(&["list"]).code(0).stdout_has("tmux.c.0.0");
+    scratch.ts(&["doctor"]).code(0);
+    told(&scratch, &["kill-session", "-t", "c"]);
+    let socket = scratch.state().join("tmux/default");
+    refused(&scratch, &["ls"], &format!("no server running on {}", socket.display()));
+}
+
+#[test]
+fn errors_are_those_of_tmux() {
+    let scratch = Scratch::new();
+    let socket = scratch.state().join("tmux/x");
+    let why = format!("error connecting to {} (No such file or directory)", socket.display());
+    refused(&scratch, &["-L", "x", "list-sessions"], &why);
+    refused(&scratch, &["new-session", "-s", "a"], "open terminal failed: not a terminal");
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    for (arguments, why) in [
+        (&["new-session", "-d", "-s", "a"][..], "duplicate session: a"),
+        (&["has-session", "-t", "b"], "can't find session: b"),
+        (&["kill-session", "-t", "=b"], "can't find session: b"),
+        (&["kill-window", "-t", "b"], "can't find window: b"),
+        (&["kill-pane", "-t", "%9"], "can't find pane: %9"),
+        (&["kill-pane", "-t", "=a"], "can't find pane: a"),
+        (&["new-window", "-t", "a:0"], "create window failed: index 0 in use"),
+        (&["respawn-pane", "-t", "a"], "respawn pane failed: pane a:0.0 still active"),
+        (&["show-buffer", "-b", "x"], "no buffer x"),
+        (&["delete-buffer", "-b", "x"], "unknown buffer: x"),
+        (&["send-keys", "-X", "cancel"], "not in a mode"),
+        (&["wait-for", "-U", "x"], "channel x not locked"),
+        (&["show-options", "-g", "nosuch"], "invalid option: nosuch"),
+        (&["set-option", "-g", "s", "1"], "ambiguous option: s"),
+        (&["show-environment", "X"], "unknown variable: X"),
+        (&["frobnicate"], "unknown command: frobnicate"),
+        (&["list-s", "-Z"], "command list-sessions: unknown flag -Z"),
+        (&["rename-window"], "command rename-window: too few arguments (need at least 1)"),
+        (&["kill-server", "x"], "command kill-server: too many arguments (need at most 0)"),
+        (&["attach-session"], "open terminal failed: not a terminal"),
+    ] {
+        refused(&scratch, arguments, why);
+    }
+    assert_eq!(told(&scratch, &["display-message", "-p", "-t", "b", "x#{pane_id}y"]), "xy");
+    assert_eq!(told(&scratch, &["-V"]), "tmux 3.3a");
+    assert_eq!(told(&scratch, &["display", "-p", "one", ";", "display", "-p", "two\\;"]), "one\ntwo;");
+}
+
+#[test]
+fn ten_thousand_typed_characters_all_arrive() {
+    let scratch = Scratch::new();
+    let file = scratch.path.join("typed");
+    let text: String = (0..1_000).map(|number| format!("{number:>9}\n")).collect();
+    told(&scratch, &["new-session", "-d", "-s", "a", "sleep 0.3; cat >typed"]);
+    told(&scratch, &["send-keys", "-l", &text]);
+    told(&scratch, &["send-keys", "-t", "a", "C-d"]);
+    eventually("all of it", || fs::read_to_string(&file).is_ok_and(|typed| typed == text));
+}
+
+#[test]
+fn keys_are_typed_by_their_names() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "stty raw -echo; echo ready; cat -v"]);
+    screen_has(&scratch, "a", "ready");
+    told(&scratch, &["send-keys", "-N", "2", "ab", "Up", "Enter"]);
+    told(&scratch, &["send-keys", "-H", "41", "0x42"]);
+    screen_has(&scratch, "a", "ab^[[A^Mab^[[A^MAB");
+}
+
+#[test]
+fn panes_share_their_window() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let id = told(
+        &scratch,
+        &["split-window", "-d", "-t", "a", "-h", "-l", "70%", "-PF", "#{pane_id}", "--", "cat"],
+    );
+    assert_eq!(id, "%1");
+    let layout = || told(&scratch, &["display", "-p", "-t", "a", "#{window_layout}"]);
+    assert_eq!(layout(), "95c5,80x24,0,0{23x24,0,0,0,56x24,24,0,1}");
+    told(&scratch, &["resize-pane", "-t", "%0", "-R", "5"]);
+    assert_eq!(told(&scratch, &["list-panes", "-F", "#{pane_width}"]), "28\n51");
+    let command = "cd /; echo here; exec cat";
+    told(&scratch, &["respawn-pane", "-k", "-t", "%1", "--", command]);
+    screen_has(&scratch, "%1", "here");
+    eventually("its folder", || {
+        told(&scratch, &["display", "-p", "-t", "%1", "#{pane_current_path}"]) == "/"
+    });
+    assert_eq!(told(&scratch, &["display", "-p", "-t", "%1", "#{pane_current_command}"]), "cat");
+    told(&scratch, &["resize-pane", "-Z", "-t", "%1"]);
+    assert_eq!(told(&scratch, &["display", "-p", "-t", "%1", "#{pane_width} #{window_zoomed_flag}"]), "80 1");
+    let pane = told(&scratch, &["break-pane", "-d", "-s", "%1", "-PF", "#{window_index} #{pane_id}"]);
+    assert_eq!(pane, "1 %1");
+    told(&scratch, &["join-pane", "-s", "%1", "-t", "%0"]);
+    assert_eq!(layout(), "c195,80x24,0,0[80x12,0,0,0,80x11,0,13,1]");
+    told(&scratch, &["swap-pane", "-s", "%0", "-t", "%1"]);
+    assert_eq!(told(&scratch, &["list-panes", "-F", "#{pane_index} #D"]), "0 %1\n1 %0");
+    told(&scratch, &["kill-pane", "-t", "%1"]);
+    assert_eq!(layout(), "b25d,80x24,0,0,0");
+}
+
+#[test]
+fn a_dead_pane_stays_if_that_is_wanted() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    told(&scratch, &["set-option", "-g", "remain-on-exit", "on"]);
+    let status = "#{pane_dead} #{pane_dead_status}#{pane_dead_signal}";
+    for (command, expected) in [("exit 7", "1 7"), ("kill -KILL $$", "1 9"), ("true", "1 0")] {
+        let pane = told(&scratch, &["new-window", "-dPF", "#D", command]);
+        eventually("its end", || told(&scratch, &["display", "-p", "-t", &pane, status]) == expected);
+        told(&scratch, &["respawn-pane", "-t", &pane, "cat"]);
+        assert_eq!(told(&scratch, &["display", "-p", "-t", &pane, "#{pane_dead}"]), "0");
+        told(&scratch, &["kill-window", "-t", &pane]);
+    }
+}
+
+#[test]
+fn what_a_screen_shows_is_captured() {
+    let scratch = Scratch::new();
+    let script = "seq 30; printf '\\033[31mred\\033[0m  \\nblue'; exec cat";
+    told(&scratch, &["new-session", "-d", "-s", "a", "-x", "20", "-y", "5", script]);
+    screen_has(&scratch, "a", "blue");
+    let capture = |flags: &[&str]| {
+        let arguments = [&["capture-pane", "-p", "-t", "a"], flags].concat();
+        tmux(&scratch, &arguments).code(0).silent().out()
+    };
+    assert_eq!(capture(&[]), "28\n29\n30\nred\nblue\n");
+    assert_eq!(capture(&["-S", "-2", "-E", "0"]), "26\n27\n28\n");
+    assert_eq!(capture(&["-S", "-"]).lines().count(), 32);
+    assert!(capture(&["-e"]).contains("\x1b[31mred\x1b[39m"), "{:?}", capture(&["-e"]));
+    assert!(capture(&["-N"]).contains("red  "));
+    told(&scratch, &["capture-pane", "-b", "x"]);
+    assert_eq!(tmux(&scratch, &["show-buffer", "-b", "x"]).code(0).out(), "28\n29\n30\nred\nblue\n");
+    told(&scratch, &["clear-history", "-t", "a"]);
+    assert_eq!(capture(&["-S", "-"]).lines().count(), 5);
+    tmux(&scratch, &["capture-pane", "-pa"]).code(1).stdout("");
+}
+
+#[test]
+fn a_pipe_gets_what_comes_and_outlives_the_call() {
+    let scratch = Scratch::new();
+    let file = scratch.path.join("piped");
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    told(&scratch, &["pipe-pane", "-t", "a", "cat > piped"]);
+    assert_eq!(told(&scratch, &["display", "-p", "-t", "a", "#{pane_pipe}"]), "1");
+    told(&scratch, &["send-keys", "-t", "a", "hello", "Enter"]);
+    eventually("the output", || fs::read_to_string(&file).is_ok_and(|text| text == "hello\r\nhello\r\n"));
+    told(&scratch, &["pipe-pane", "-t", "a"]);
+    told(&scratch, &["send-keys", "-t", "a", "more", "Enter"]);
+    screen_has(&scratch, "a", "more\nmore");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "hello\r\nhello\r\n");
+}
+
+#[test]
+fn channels_wake_all_who_wait_and_lock_one() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let waits = |scratch: &Scratch| start(scratch.command(binary()).args(["tmux", "wait-for", "done"]));
+    let waiting: Vec<_> = (0..3).map(|_| waits(&scratch)).collect();
+    let state = scratch.state().join("tmux/default/state");
+    let waiters = || {
+        fs::read_to_string(&state)
+            .unwrap()
+            .lines()
+            .find(|line| line.starts_with("c\tdone"))
+            .map_or(0, |line| line.matches(',').count())
+    };
+    eventually("three who wait", || waiters() == 3);
+    told(&scratch, &["wait-for", "-S", "done"]);
+    for one in waiting {
+        one.finish().code(0);
+    }
+    told(&scratch, &["wait-for", "-S", "done"]);
+    told(&scratch, &["wait-for", "done"]);
+    told(&scratch, &["wait-for", "-L", "done"]);
+    let locker = start(scratch.command(binary()).args(["tmux", "wait-for", "-L", "done"]));
+    eventually("one who waits", || waiters() == 1);
+    told(&scratch, &["wait-for", "-U", "done"]);
+    locker.finish().code(0);
+    told(&scratch, &["wait-for", "-U", "done"]);
+    refused(&scratch, &["wait-for", "-U", "done"], "channel done not locked");
+}
+
+#[test]
+fn options_variables_and_hooks_are_kept() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "-e", "GIVEN=1 2", "cat"]);
+    assert_eq!(told(&scratch, &["show-environment", "GIVEN"]), "GIVEN=1 2");
+    told(&scratch, &["set-environment", "LATER", "3"]);
+    let pane = told(&scratch, &["new-window", "-dPF", "#D", "echo $GIVEN-$LATER-$TMUX_PANE; exec cat"]);
+    screen_has(&scratch, &pane, &format!("1 2-3-{pane}"));
+    told(&scratch, &["set-option", "-g", "@own", "a b"]);
+    assert_eq!(told(&scratch, &["show-options", "-gv", "@own"]), "a b");
+    assert_eq!(told(&scratch, &["display", "-p", "#{@own}"]), "a b");
+    refused(&scratch, &["set-option", "-go", "@own", "c"], "already set: @own");
+    refused(&scratch, &["set-option", "-g", "status-interval", "x"], "value is invalid: x");
+    told(&scratch, &["set-option", "-g", "base-index", "1"]);
+    told(&scratch, &["new-session", "-d", "-s", "b", "cat"]);
+    assert_eq!(told(&scratch, &["list-windows", "-t", "b", "-F", "#I"]), "1");
+    told(&scratch, &["set-hook", "-g", "after-new-window", "set-option -g @hooked '#{session_name}'"]);
+    told(&scratch, &["new-window", "-d", "-t", "b", "cat"]);
+    assert_eq!(told(&scratch, &["show-options", "-gv", "@hooked"]), "#{session_name}");
+    fs::write(scratch.path.join("conf"), "set -g @a 'x;y' # no\nif-shell true { set -g @b 2 }\n").unwrap();
+    told(&scratch, &["source-file", "conf"]);
+    assert_eq!(told(&scratch, &["display", "-p", "#{@a} #{@b}"]), "x;y 2");
+    tmux(&scratch, &["run-shell", "echo out; exit 5"]).code(5).stdout("out\n");
+}
+
+#[test]
+fn what_is_killed_leaves_the_others_as_they_are() {
+    let scratch = Scratch::new();
+    for name in ["a", "b", "c"] {
+        told(&scratch, &["new-session", "-d", "-s", name, "cat"]);
+    }
+    let handle = told(&scratch, &["display", "-p", "-t", "b", "#{pane_session}"]);
+    let relay = scratch.file(&handle, "daemon_pid");
+    run(scratch.command("kill").args(["-KILL", &relay])).code(0);
+    eventually("its end", || told(&scratch, &["list-sessions", "-F", "#S"]) == "a\nc");
+    told(&scratch, &["send-keys", "-t", "c", "still", "Enter"]);
+    screen_has(&scratch, "c", "still\nstill");
+    let other = scratch.path.join("other");
+    run(scratch.command(binary()).args(["tmux", "-L", "o", "new-session", "-d", "cat"]).env("X", &other))
+        .code(0);
+    assert_eq!(told(&scratch, &["-L", "o", "ls", "-F", "#S"]), "0");
+    told(&scratch, &["kill-server"]);
+    assert_eq!(told(&scratch, &["-L", "o", "ls", "-F", "#S"]), "0");
+    scratch.ts(&["list"]).code(0).stdout_has("tmux-o.0.0.0");
+}
+
+#[test]
+fn a_person_attaches_and_detaches_by_the_keys_of_tmux() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "echo inside; exec cat"]);
+    let person = scratch.create("bash");
+    scratch.ts(&["send", &person, &format!("{} tmux attach -t a", binary().display())]).code(0);
+    let sees = |text: &str| eventually(text, || scratch.ts(&["screen", &person]).out().contains(text));
+    sees("inside");
+    let attached = || told(&scratch, &["display", "-p", "-t", "a", "#{session_attached}"]);
+    eventually("a client", || attached() == "1");
+    scratch.ts(&["send", &person, "typed"]).code(0);
+    screen_has(&scratch, "a", "typed\ntyped");
+    scratch.ts(&["key", &person, "C-b", "d"]).code(0);
+    sees("[detached (from session a)]");
+    eventually("no client", || attached() == "0");
+    scratch.ts(&["send", &person, &format!("{} tmux attach", binary().display())]).code(0);
+    eventually("a client", || attached() == "1");
+    told(&scratch, &["detach-client", "-s", "a"]);
+    eventually("no client", || attached() == "0");
+}
+
+#[test]
+fn a_damaged_state_is_told_and_harms_nobody() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    told(&scratch, &["split-window", "-d", "-t", "a", "cat"]);
+    scratch.ts(&["doctor"]).code(0);
+    let file = scratch.state().join("tmux/default/state");
+    let state = fs::read_to_string(&file).unwrap();
+    fs::write(&file, state.replace("80x24", "0x")).unwrap();
+    scratch.ts(&["doctor"]).code(1).stdout_has("tmux/default/state' is damaged");
+    assert_eq!(told(&scratch, &["list-panes", "-F", "#D"]), "%0\n%1");
+    told(&scratch, &["select-pane", "-t", "%1"]);
+    scratch.ts(&["doctor"]).code(0);
+    fs::write(&file, "m\t1\nw\t7\n").unwrap();
+    tmux(&scratch, &["list-sessions"]).code(1).stdout("");
+    let stray = scratch.state().join("tmux/default/stray");
+    fs::write(&stray, "").unwrap();
+    scratch.ts(&["doctor"]).code(1).stdout_has("stray' is not a file of nbs");
+    fs::remove_file(stray).unwrap();
+    fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn a_link_is_made_only_if_it_is_wanted() {
+    let scratch = Scratch::new();
+    let install = |words: &[&str]| run(scratch.command(binary()).arg("--install").args(words));
+    install(&["."]).code(0);
+    assert!(!scratch.path.join("tmux").exists());
+    install(&["--tmux", "."]).code(0);
+    run(scratch.command(scratch.path.join("tmux")).arg("-V")).code(0).stdout("tmux 3.3a\n");
+}
