@@ -2,6 +2,7 @@
 
 mod looking;
 mod making;
+mod modes;
 mod placing;
 mod setting;
 mod typing;
@@ -168,7 +169,9 @@ include!(concat!(env!("OUT_DIR"), "/tmux_commands.rs"));
 fn changes(call: &Call) -> bool {
     match call.command.name {
         "capture-pane" => !call.has('p'),
-        "send-keys" => call.has('R'),
+        "send-keys" => {
+            call.has('R') || call.has('X') || matches!(call.operand(0), Some("q" | "Escape" | "C-c"))
+        }
         _ => call.command.usage != Usage::Looks,
     }
 }

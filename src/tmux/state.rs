@@ -220,15 +220,18 @@ pub(crate) struct Pane {
     pub(crate) from: u64,
     pub(crate) input_off: bool,
     pub(crate) limit: u32,
+    /// A letter for each mode that it is in; the last one is in front.
+    pub(crate) modes: String,
 }
 
 #[derive(Clone, Default)]
 pub(crate) struct Setting {
-    /// `s`, `g`, `w`, or the ID of a session, a window or a pane.
+    /// `s`, `g`, `w`, the ID of a session, a window or a pane, or a table of keys.
     pub(crate) scope: String,
     pub(crate) name: String,
-    /// `None`: a variable that is removed.
+    /// `None`: a variable that is removed, an option whose indexes are unset.
     pub(crate) value: Option<String>,
+    /// For a key: it repeats.
     pub(crate) hidden: bool,
 }
 
@@ -538,6 +541,7 @@ fn pane(pane: &mut Pane, fields: &mut Fields<'_>) {
     fields.big(&mut pane.from);
     fields.truth(&mut pane.input_off);
     fields.number(&mut pane.limit);
+    fields.text(&mut pane.modes);
 }
 
 fn setting(setting: &mut Setting, fields: &mut Fields<'_>) {

@@ -233,10 +233,67 @@ fn options_variables_and_hooks_are_kept() {
     told(&scratch, &["set-hook", "-g", "after-new-window", "set-option -g @hooked '#{session_name}'"]);
     told(&scratch, &["new-window", "-d", "-t", "b", "cat"]);
     assert_eq!(told(&scratch, &["show-options", "-gv", "@hooked"]), "#{session_name}");
+    let hook = "session-renamed[0]";
+    told(&scratch, &["set-hook", "-p", hook, "set -g @c 1"]);
+    assert_eq!(told(&scratch, &["show-hooks", hook]), format!("{hook} set-option -g @c 1"));
+    told(&scratch, &["set-hook", "-u", hook]);
+    assert_eq!(told(&scratch, &["show-hooks", "-w", hook]), format!("{hook} "));
+    told(&scratch, &["set-hook", "-u", "session-renamed"]);
+    assert_eq!(told(&scratch, &["show-hooks", hook]), "");
     fs::write(scratch.path.join("conf"), "set -g @a 'x;y' # no\nif-shell true { set -g @b 2 }\n").unwrap();
     told(&scratch, &["source-file", "conf"]);
     assert_eq!(told(&scratch, &["display", "-p", "#{@a} #{@b}"]), "x;y 2");
     tmux(&scratch, &["run-shell", "echo out; exit 5"]).code(5).stdout("out\n");
+}
+
+#[test]
+fn a_mode_takes_the_keys_until_it_ends() {
+    let scratch = Scratch::new();
+    let pane = told(&scratch, &["new-session", "-d", "-s", "a", "-P", "-F", "#{pane_id}", "cat"]);
+    let mode = || told(&scratch, &["display", "-p", "#{pane_in_mode} #{pane_mode}"]);
+    assert_eq!(mode(), "0 ");
+    told(&scratch, &["copy-mode"]);
+    told(&scratch, &["find-window", "x"]);
+    assert_eq!(mode(), "2 tree-mode");
+    told(&scratch, &["send-keys", "lost", ";", "send-keys", "q", ";", "send-keys", "-X", "page-up"]);
+    assert_eq!(mode(), "1 copy-mode");
+    told(&scratch, &["send-keys", "-X", "copy-pipe-and-cancel"]);
+    assert_eq!(mode(), "0 ");
+    refused(&scratch, &["send-keys", "-X", "page-up"], "not in a mode");
+    told(
+        &scratch,
+        &["clock-mode", ";", "customize-mode", ";", "copy-mode", "-q", ";", "send-keys", "q1", "Enter"],
+    );
+    screen_has(&scratch, &pane, "q1\nq1");
+    assert!(!told(&scratch, &["capture-pane", "-p"]).contains("lost"));
+    told(&scratch, &["copy-mode"]);
+    told(&scratch, &["respawn-pane", "-k"]);
+    assert_eq!(mode(), "0 ");
+}
+
+#[test]
+fn keys_are_kept_and_listed() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    told(&scratch, &["bind-key", "-n", "F12", "display", "a b", "\\;", "kill-pane"]);
+    told(&scratch, &["bind-key", "-r", "x", "set -g @x 1"]);
+    told(&scratch, &["bind-key", "C-b", "kill-pane"]);
+    let line = |flag, table, key, command| format!("bind-key {flag} -T {table:<12} {key:<20} {command}");
+    let root = line("  ", "root", "F12", "display-message \"a b\" \\; kill-pane");
+    let prefix = ["C-b  kill-pane", "d  detach-client", "x  set-option -g @x 1"];
+    let prefix = prefix.map(|one| one.split_once("  ").unwrap());
+    let prefix =
+        prefix.map(|(key, command)| line(if key == "x" { "-r" } else { "  " }, "prefix", key, command));
+    assert_eq!(told(&scratch, &["list-keys", "-T", "root"]), root);
+    assert_eq!(told(&scratch, &["list-keys", "-T", "prefix"]), prefix.join("\n"));
+    assert_eq!(told(&scratch, &["list-keys", "x"]), prefix[2]);
+    told(&scratch, &["unbind-key", "-n", "F12"]);
+    told(&scratch, &["unbind-key", "-a"]);
+    assert_eq!(told(&scratch, &["list-keys", "F12"]), "");
+    assert_eq!(told(&scratch, &["list-keys"]).lines().count(), 2);
+    refused(&scratch, &["bind-key", "Foo", "kill-pane"], "unknown key: Foo");
+    refused(&scratch, &["list-keys", "-T", "other"], "table other doesn't exist");
+    refused(&scratch, &["bind-key", "x", "frobnicate"], "unknown command: frobnicate");
 }
 
 #[test]

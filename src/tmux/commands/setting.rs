@@ -18,7 +18,11 @@ use crate::{
 /// The scope that the flags, or the option, choose.
 fn scope(caller: &Caller, turn: &Turn, call: &Call, known: Option<Known>) -> Result<String> {
     let kind = known.map_or('g', |known| known.scope);
-    let is_window = call.has('w') || call.command.name.contains("window") || matches!(kind, 'w' | 'i');
+    // An option that is known tells by itself where it is set.
+    let is_window = match known {
+        Some(_) => matches!(kind, 'w' | 'i'),
+        None => call.has('w') || call.command.name.contains("window"),
+    };
     let target = |kind| -> Result<Target> {
         caller.at(turn, call, kind).map_err(|failure| match call.value('t') {
             Some(_) => failure,
@@ -82,6 +86,9 @@ pub(super) fn set(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
     };
     if call.has('u') || call.has('U') {
         turn.state.options.keep(&|setting| !is_of(setting, &scope));
+        if is_array && index.is_some() && scope.starts_with(['$', '@', '%']) {
+            put(&mut turn.state.options, Setting::new(&scope, &name, None));
+        }
         if call.has('U') && scope.starts_with('@') {
             let panes: Vec<String> = at
                 .map_or(Vec::new(), |at| turn.state.panes_of(at.window))
@@ -168,7 +175,7 @@ fn is_style(value: &str) -> bool {
 }
 
 /// The commands of a hook as they are shown.
-fn canonical(commands: &str) -> Result<String> {
+pub(super) fn canonical(commands: &str) -> Result<String> {
     let mut shown = Vec::new();
     for (_, words) in words::parse(commands)? {
         let (name, rest) = words.split_first().ok_or_else(|| Failure::failed("no command".into()))?;
@@ -255,9 +262,12 @@ pub(super) fn show(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> 
             None => name.to_owned(),
         };
         let is_array = found.is_some_and(|known| known.is_array());
-        lines
-            .keep(&|line| line.name == full || (is_array && !word.contains('[') && stem(&line.name) == name));
-        if lines.is_empty() && is_array && global.is_none() && word.contains('[') {
+        lines.keep(&|line| line.name == full || (is_array && stem(&line.name) == name));
+        let is_there = global.is_none() || lines.iter().any(|line| line.name == name);
+        if word.contains('[') {
+            lines.keep(&|line| line.name == full);
+        }
+        if lines.is_empty() && is_array && is_there && word.contains('[') {
             lines.push(Setting::new("", &full, Some(String::new())));
         }
         if lines.is_empty() && found.is_none() && !quiet {

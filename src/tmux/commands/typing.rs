@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Caller, Turn};
+use super::{Caller, Turn, modes};
 use crate::{
     cli,
     outcome::{Failure, Result, Trying},
@@ -50,8 +50,8 @@ pub(super) fn send_keys(caller: &Caller, turn: &mut Turn, call: &Call) -> Result
         let end = pane.open().and_then(|session| session.log().ok()?.length().ok());
         (pane.from, pane.cleared) = (end.unwrap_or(pane.from), 0);
     }
-    if call.has('X') {
-        return Err(Failure::failed("not in a mode".into()));
+    if modes::takes(turn.state.pane_mut(at.pane), call)? {
+        return Ok(());
     }
     let repeat = match call.value('N') {
         None => 1,
