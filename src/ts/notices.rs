@@ -62,6 +62,11 @@ impl Notices {
         Notices { every, sessions: Map::new() }
     }
 
+    /// The session is new: its first state is news.
+    pub(crate) fn begin(&mut self, address: Address) {
+        self.sessions.or_insert(address, OfOne::default());
+    }
+
     /// Adds the session's present state.
     pub(crate) fn see(&mut self, overview: &ActivityView) {
         let address = overview.address();
@@ -96,9 +101,11 @@ impl Notices {
         of_one.pending = Some(PersonNotice { address, name, event, text });
     }
 
-    /// The session has ended; `text` has the known facts.
+    /// The session has ended; `text` has the known facts. Those that were given first remain.
     pub(crate) fn end(&mut self, address: &Address, text: String) {
-        if let Some(of_one) = self.sessions.get_mut(address) {
+        if let Some(of_one) = self.sessions.get_mut(address)
+            && of_one.pending.as_ref().is_none_or(|notice| notice.event != "ended")
+        {
             let name = of_one.name.clone();
             of_one.pending = Some(PersonNotice { address: address.clone(), name, event: "ended", text });
         }
@@ -218,11 +225,21 @@ mod tests {
         assert!(notices.has_some());
         assert_eq!(notices.deadline(), Deadline::at(start + Duration::from_secs(51)));
         notices.end(&address(), "exit code 3".into());
+        // It is removed before the notice of its end is sent.
+        notices.end(&address(), String::new());
         assert_eq!(notices.due(start + Duration::from_secs(51))[0].line(), "0000000a ended: exit code 3");
         assert!(!notices.has_some());
         // It is forgotten.
         notices.end(&address(), String::new());
         assert!(!notices.has_some());
+    }
+
+    #[test]
+    fn the_first_state_of_a_new_session_is_news() {
+        let mut notices = Notices::new(Duration::ZERO);
+        notices.begin(address());
+        notices.see(&overview(Activity::Done, None));
+        assert_eq!(notices.due(Instant::now())[0].line(), "0000000a done");
     }
 
     #[test]

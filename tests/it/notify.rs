@@ -64,6 +64,35 @@ fn a_command_is_told_of_each_event_once() {
 }
 
 #[test]
+fn what_a_session_did_between_two_looks_is_told() {
+    let scratch = Scratch::new();
+    let long = scratch.create("exec sleep 1000");
+    waits(&scratch, &scratch.create_with(&["--name=asks"], ASKS));
+    let notify = scratch.start(&["notify", "--every=0", "--command=cat >>told"]);
+    eventually("that it runs", || events(&scratch) == ["waiting"]);
+    run(Command::new("kill").args(["-STOP", &notify.pid().to_string()])).code(0);
+    // Removed at once; done before its first look; and ended before that.
+    scratch.ts(&["kill", &long]).code(0);
+    let agent = scratch.create("exec sleep 1000");
+    scratch.ts(&["report", &agent, "done", "all of it"]).code(0);
+    let short = scratch.create("exit 3");
+    scratch.ts(&["wait", &short, "--exit"]).code(0);
+    run(Command::new("kill").args(["-CONT", &notify.pid().to_string()])).code(0);
+    let of = |handle: &str| -> Vec<(String, String)> {
+        let ours = |line: &&String| field(line, "handle") == format!("\"{handle}\"");
+        let plain = |line: &String, key| field(line, key).trim_matches('"').to_owned();
+        told(&scratch).iter().filter(ours).map(|line| (plain(line, "event"), plain(line, "text"))).collect()
+    };
+    for (handle, event, text) in
+        [(&long, "ended", ""), (&agent, "done", "all of it"), (&short, "ended", "exit code 3")]
+    {
+        eventually(event, || of(handle) == [(event.to_owned(), text.to_owned())]);
+    }
+    run(Command::new("kill").arg(notify.pid().to_string())).code(0);
+    notify.finish().signal(15);
+}
+
+#[test]
 fn a_terminal_and_a_webhook_are_told_too() {
     let scratch = Scratch::new();
     let asks = scratch.create(ASKS);

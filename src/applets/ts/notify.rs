@@ -45,7 +45,7 @@ use crate::{
     feed::{Feed, FeedEvent, FeedNews},
     outcome::{Failure, Result, Trying},
     session::{Handle, StateDir, Target},
-    sorted::Map,
+    sorted::{Map, Set},
     sys::{
         deadline::Deadline,
         poll::PollSet,
@@ -85,10 +85,11 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let ended = Signals::catch(&[SIGCHLD]).trying("wait for commands")?;
     let on = call.values("on", cli::some)?;
     let machines = if on.is_empty() { vec![None] } else { remote::machines(&on)? };
-    let (feed, _) = Feed::begin(&state_dir, pattern.as_deref(), &machines)?;
+    let (feed, there_were) = Feed::begin(&state_dir, pattern.as_deref(), &machines)?;
+    let seen = there_were.into_iter().map(|overview| overview.glance.handle).collect();
     let notices = Notices::new(every);
     let again = Map::new();
-    Notifier { state_dir, feed, notices, ways, quiet, ended, running: Vec::new(), again }.run()
+    Notifier { state_dir, feed, notices, ways, quiet, ended, running: Vec::new(), again, seen }.run()
 }
 
 /// The ways to notify a person.
@@ -109,6 +110,8 @@ struct Notifier {
     running: Vec<Child>,
     // The sessions to look at again without an event, and when.
     again: Map<Handle, Instant>,
+    // The sessions here that are not new: those of the start, and those that there has been news of.
+    seen: Set<Handle>,
 }
 
 #[derive(Clone, Copy)]
@@ -144,7 +147,7 @@ impl Notifier {
     }
 
     fn take_news(&mut self) -> Result<()> {
-        let Notifier { state_dir, feed, notices, again, .. } = self;
+        let Notifier { state_dir, feed, notices, again, seen, .. } = self;
         feed.take_news(state_dir, &mut |news| match news {
             FeedNews::Told(overview) => {
                 let is_here = overview.machine.is_none();
@@ -152,6 +155,9 @@ impl Notifier {
                 let looked = if is_here { state_dir.looked_at(*overview) } else { Some(*overview) };
                 let Some(overview) = looked else { return };
                 let handle = &overview.glance.handle;
+                if is_here && seen.insert(handle.clone()) {
+                    notices.begin(overview.address());
+                }
                 if !overview.glance.alive {
                     let code = overview.exit_code.map(|code| format!("exit code {code}"));
                     notices.end(&overview.address(), code.unwrap_or_default());
@@ -163,7 +169,12 @@ impl Notifier {
                 }
                 notices.see(&overview);
             }
-            FeedNews::Removed(address, _) => drop(again.remove(&address.handle)),
+            FeedNews::Removed(address, _) => {
+                // Ended and removed at once: no other event tells of its end.
+                notices.end(&address, String::new());
+                again.remove(&address.handle);
+                seen.remove(&address.handle);
+            }
             FeedNews::Lost { machine, why, .. } => cli::warn("nbs-ts", &format!("{machine}: {why}")),
         })
     }
