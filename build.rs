@@ -105,6 +105,10 @@ fn main() {
     fs::write(out.join("font.packed"), packed(&font)).unwrap();
     fs::write(out.join("font.length"), font.len().to_string()).unwrap();
 
+    println!("cargo::rustc-check-cfg=cfg(plain_texts)");
+    if is_plain() {
+        println!("cargo::rustc-cfg=plain_texts");
+    }
     println!("cargo::rustc-env=NBS_TARGET={}", env::var("TARGET").unwrap());
     println!("cargo::rustc-env=NBS_COMMIT={}", commit(&root));
     println!("cargo::rustc-env=NBS_DATE={}", date(&root));
@@ -127,6 +131,9 @@ fn without_handlers(table: &str) -> (String, String) {
 
 /// As `src/packed.rs` unpacks it.
 fn packed(text: &str) -> Vec<u8> {
+    if is_plain() {
+        return text.as_bytes().to_vec();
+    }
     let mut packing = Ppmd7Encoder::new(Vec::new(), ORDER, memory(text.len())).unwrap();
     packing.write_all(text.as_bytes()).unwrap();
     packing.finish(false).unwrap()
@@ -134,6 +141,11 @@ fn packed(text: &str) -> Vec<u8> {
 
 /// All that goes into the file.
 const PARTS: [&str; 4] = ["Cargo.lock", "Cargo.toml", "build.rs", "src"];
+
+/// A program that is not optimised takes 0.3 s to unpack the texts, for each help page of the tests.
+fn is_plain() -> bool {
+    env::var("OPT_LEVEL").unwrap() == "0"
+}
 
 /// What is packed, beside the headers: files under `src`, and all in folders there.
 const TEXTS: [&str; 3] = ["applets/ts/skill.md", "machine/bootstrap.sh", "mcp/instructions.md"];

@@ -11,8 +11,32 @@ mod model;
 
 /// The text of that length.
 pub(crate) fn unpack(packed: &[u8], length: usize) -> String {
+    let text = if cfg!(plain_texts) { packed.to_vec() } else { unpacked(packed, length) };
+    String::from_utf8(text).expect("build.rs has packed what is UTF-8")
+}
+
+fn unpacked(packed: &[u8], length: usize) -> Vec<u8> {
     let mut text = vec![0; length];
     let mut unpacking = Ppmd7Decoder::new(packed, ORDER, memory(text.len())).expect("build.rs has packed it");
     unpacking.read_exact(&mut text).expect("build.rs has packed it");
-    String::from_utf8(text).expect("build.rs has packed what is UTF-8")
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use ppmd_rust::Ppmd7Encoder;
+
+    use super::*;
+
+    #[test]
+    fn what_was_packed_is_unpacked_whole() {
+        for text in ["", "a", include_str!("packed.rs"), include_str!("terminal/screen.rs")] {
+            let mut packing = Ppmd7Encoder::new(Vec::new(), ORDER, memory(text.len())).unwrap();
+            packing.write_all(text.as_bytes()).unwrap();
+            let packed = packing.finish(false).unwrap();
+            assert_eq!(unpacked(&packed, text.len()), text.as_bytes());
+        }
+    }
 }
