@@ -5,16 +5,18 @@
 
 use std::{fmt::Write, time::Duration};
 
-use serde_json::Value;
+mod value;
+
+pub(crate) use self::value::{Fields, Value};
 
 use crate::{numbers, terminal::text};
 
 /// One pointer, since it is handed on with each field.
 #[derive(Debug, Default)]
-pub(crate) struct Object(Box<Fields>);
+pub(crate) struct Object(Box<Line>);
 
 #[derive(Debug, Default)]
-struct Fields {
+struct Line {
     text: String,
     lossy: bool,
 }
@@ -146,14 +148,18 @@ impl Object {
 
 /// The message of an error that `--json` has printed.
 pub(crate) fn error_of(line: &str) -> Option<String> {
-    let object: Value = serde_json::from_slice(line.as_bytes()).ok()?;
+    let object = Value::parse(line.as_bytes()).ok()?;
     object["error"].as_str().map(|message| text::escaped(message.as_bytes()))
+}
+
+/// The text of a JSON string; `None` if it is something else.
+pub(crate) fn parse_text(json: &[u8]) -> Option<String> {
+    if let Ok(Value::String(text)) = Value::parse(json) { Some(text) } else { None }
 }
 
 /// The texts in an array; empty if it is not an array.
 pub(crate) fn texts(value: &Value) -> Vec<String> {
-    let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    value.as_array().unwrap_or_default().iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// A JSON string. Control characters (RFC 8259, section 7), DEL and characters that make a line look
@@ -194,13 +200,13 @@ pub(crate) fn shown(object: &str) -> String {
 /// The fields of an object that another program has printed, in their order, each with its unchanged value;
 /// `None` if it is not an object, or has two fields of one name.
 pub(crate) fn fields(object: &str) -> Option<Vec<(String, &str)>> {
-    let Ok(Value::Object(values)) = serde_json::from_str(object) else { return None };
+    let Ok(Value::Object(values)) = Value::parse(object.as_bytes()) else { return None };
     let inside = object.trim().strip_prefix('{')?.strip_suffix('}')?;
     if inside.trim().is_empty() {
         return Some(Vec::new());
     }
     let field = |field| match split(field, b':')[..] {
-        [name, value] => Some((serde_json::from_str(name).ok()?, value.trim())),
+        [name, value] => Some((parse_text(name.as_bytes())?, value.trim())),
         _ => None,
     };
     let fields: Vec<_> = split(inside, b',').into_iter().map(field).collect::<Option<_>>()?;
@@ -232,27 +238,50 @@ fn split(json: &str, separator: u8) -> Vec<&str> {
 /// A value that another program has printed, with these fields in place of its own; it can be shown on a
 /// terminal.
 pub(crate) fn value_with(value: &Value, instead: &[(&str, &str)]) -> String {
+    let mut json = String::new();
+    put_value(&mut json, value, instead);
+    json
+}
+
+/// An object of these fields.
+pub(crate) fn object_of(fields: &Fields) -> String {
+    let mut json = String::new();
+    put_fields(&mut json, fields, &[]);
+    json
+}
+
+fn put_value(json: &mut String, value: &Value, instead: &[(&str, &str)]) {
     match value {
-        Value::String(text) => quoted(text),
+        Value::String(text) => *json += &quoted(text),
         Value::Array(values) => {
-            let values: Vec<String> = values.iter().map(|value| value_with(value, &[])).collect();
-            format!("[{}]", values.join(","))
-        }
-        Value::Object(fields) => {
-            let mut object = Object::new();
-            for (name, value) in fields {
-                let other = instead.iter().find(|(other, _)| other == name);
-                object = match other {
-                    Some((_, other)) => object.json(name, other),
-                    None => object.json(name, &value_with(value, &[])),
-                };
+            let mut begin = '[';
+            for value in values {
+                json.push(begin);
+                put_value(json, value, &[]);
+                begin = ',';
             }
-            object.value()
+            *json += if begin == '[' { "[]" } else { "]" };
         }
-        Value::Number(number) => number.to_string(),
-        Value::Bool(truth) => truth.to_string(),
-        Value::Null => "null".to_owned(),
+        Value::Object(fields) => put_fields(json, fields, instead),
+        Value::Number(number) => *json += number,
+        Value::Bool(truth) => *json += if *truth { "true" } else { "false" },
+        Value::Null => *json += "null",
     }
+}
+
+fn put_fields(json: &mut String, fields: &Fields, instead: &[(&str, &str)]) {
+    let mut begin = '{';
+    for (name, value) in fields.iter() {
+        json.push(begin);
+        *json += &quoted(name);
+        json.push(':');
+        match instead.iter().find(|(other, _)| other == name) {
+            Some((_, other)) => *json += other,
+            None => put_value(json, value, &[]),
+        }
+        begin = ',';
+    }
+    *json += if begin == '{' { "{}" } else { "}" };
 }
 
 #[cfg(test)]
@@ -265,7 +294,7 @@ mod tests {
         let (ours, plain) = (quoted(text), format!("\"{text}\""));
         assert_eq!(ours, "\"a\\u2028b\\u202ec\\u2069d\\u009be\\u007f\u{e9}\"");
         assert_eq!(shown(&plain), ours);
-        assert_eq!(serde_json::from_str::<String>(&ours).unwrap(), text);
+        assert_eq!(parse_text(ours.as_bytes()).unwrap(), text);
     }
 
     #[test]
@@ -306,7 +335,7 @@ mod tests {
     #[test]
     fn foreign_json_is_kept_except_replaced_fields() {
         let line = r#"{"a":[1,-2.5,"x\u009b\"",{"b":null}],"c":{"a":true},"d":"e"}"#;
-        let value = serde_json::from_str(line).unwrap();
+        let value = Value::parse(line.as_bytes()).unwrap();
         assert_eq!(value_with(&value, &[]), line);
         let other = line.replace("\"e\"", "7");
         assert_eq!(value_with(&value, &[("d", "7"), ("b", "8"), ("z", "9")]), other);

@@ -6,7 +6,7 @@
 use std::borrow::Borrow;
 
 /// Invariant: sorted by key, and each key is there once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Map<K, V>(Vec<(K, V)>);
 
 impl<K, V> Default for Map<K, V> {
@@ -42,7 +42,10 @@ impl<K: Ord, V> Map<K, V> {
         self.place(key).ok().map(|place| &mut self.0[place].1)
     }
 
-    pub(crate) fn contains_key(&self, key: &K) -> bool {
+    pub(crate) fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
         self.place(key).is_ok()
     }
 
@@ -63,7 +66,10 @@ impl<K: Ord, V> Map<K, V> {
         &mut self.0[place].1
     }
 
-    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
         self.place(key).ok().map(|place| self.0.remove(place).1)
     }
 
@@ -74,6 +80,10 @@ impl<K: Ord, V> Map<K, V> {
     /// By key, as all that follow.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
         self.0.iter().map(|(key, value)| (key, value))
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
+        self.0.iter().map(|(key, _)| key)
     }
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {

@@ -6,10 +6,8 @@
 //! A result is never larger than a model can bear, unless the model asks for that: the output of a tool
 //! without a limit is cut at [`MOST`] bytes. A note at the end names the omitted part, in terms of the tools.
 
-use serde_json::{Map, Value};
-
 use crate::{
-    json::Object,
+    json::{self, Fields, Object, Value},
     mcp::{call::Ended, message, tools::ToolName},
     numbers::base64,
 };
@@ -25,8 +23,6 @@ const MOST_SAID: usize = 4_000;
 
 /// The size of the array around the objects of several sessions.
 const FRAME: usize = 100;
-
-type Fields = Map<String, Value>;
 
 /// The part of a result that a client reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +52,7 @@ pub(crate) fn result(tool: ToolName, form: AnswerForm, picture: Option<&str>, en
     if let (true, [(line, fields)]) = (has_a_bound(tool), &mut printed[..])
         && let Some(rest) = name_left_out(fields)
     {
-        *line = Value::Object(fields.clone()).to_string();
+        *line = json::object_of(fields);
         left_out = Some(rest);
     }
     let (mut text, mut shown, mut room) = (String::new(), 0, MOST);
@@ -120,8 +116,8 @@ pub(crate) fn asked_for(ended: &Ended) -> Option<(String, String)> {
 pub(crate) fn put_before(before: &str, ended: &mut Ended) {
     if let Some([(_, fields)]) = printed(&ended.stdout).as_deref_mut() {
         let output = format!("{before}{}", text_of(fields, "output"));
-        fields.insert("output".to_owned(), output.into());
-        ended.stdout = Value::Object(std::mem::take(fields)).to_string().into_bytes();
+        fields.insert("output".to_owned(), Value::String(output));
+        ended.stdout = json::object_of(fields).into_bytes();
     }
 }
 
@@ -139,9 +135,9 @@ fn with_text(text: &str, is_error: bool) -> Object {
 fn with_message(fields: &Fields, message: Option<String>) -> String {
     let mut fields = fields.clone();
     if let Some(message) = message {
-        fields.insert("message".to_owned(), message.into());
+        fields.insert("message".to_owned(), Value::String(message));
     }
-    Value::Object(fields).to_string()
+    json::object_of(&fields)
 }
 
 /// Replaces the line that says how the command line would read the omitted part by a mark, and returns the
@@ -163,7 +159,7 @@ fn name_left_out(fields: &mut Fields) -> Option<String> {
         offset.saturating_add(limit)
     );
     let output = format!("{}… {count} bytes left out …{}", &output[..at], &output[at + length + 1..]);
-    fields.insert("output".to_owned(), output.into());
+    fields.insert("output".to_owned(), Value::String(output));
     Some(rest)
 }
 
@@ -205,8 +201,8 @@ fn said(stderr: &[u8]) -> Said {
     match message::read_object(line) {
         Some(mut fields) => {
             let message = shortened(&in_words_of_tools(text_of(&fields, "error")));
-            fields.insert("error".to_owned(), message.clone().into());
-            Said { message: Some(message), object: Some(Value::Object(fields).to_string()) }
+            fields.insert("error".to_owned(), Value::String(message.clone()));
+            Said { message: Some(message), object: Some(json::object_of(&fields)) }
         }
         None => {
             let who = line.strip_prefix("nbs-ts: ");
@@ -365,6 +361,7 @@ fn sessions(printed: &[(String, Fields)], left_out: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     fn in_form(form: AnswerForm, tool: ToolName, code: i32, stdout: &str, stderr: &str) -> Value {
         let ended = Ended { code, stdout: stdout.into(), stderr: stderr.into(), too_much: false };

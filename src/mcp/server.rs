@@ -10,11 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::{Map, Value};
-
 use crate::{
     help::texts::Text,
-    json::Object,
+    json::{Fields, Object, Value},
     mcp::{
         answer::{self, AnswerForm},
         call::{Ended, ToolCall},
@@ -434,9 +432,9 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn call(&mut self, asked: Asked, params: &Map<String, Value>) -> std::result::Result<(), RpcError> {
+    fn call(&mut self, asked: Asked, params: &Fields) -> std::result::Result<(), RpcError> {
         let refuse = |code, why: String| RpcError::new(Some(&asked.id), code, why);
-        let none = Map::new();
+        let none = Fields::new();
         let arguments = match params.get("arguments") {
             Some(Value::Object(arguments)) => arguments,
             None | Some(Value::Null) => &none,
@@ -538,7 +536,7 @@ impl Server<'_> {
     }
 
     /// Types the answer of the client's user; or leaves the question to the model.
-    fn answer_task(&mut self, at: usize, asked: &Asked, responses: &Map<String, Value>) {
+    fn answer_task(&mut self, at: usize, asked: &Asked, responses: &Fields) {
         let task = &mut self.tasks[at];
         let Some(answer) = task.answer(responses) else { return };
         let TaskState::Asks { result, .. } = std::mem::replace(&mut task.state, TaskState::Working) else {
@@ -745,7 +743,7 @@ fn tasks_and_forms(request: &RpcRequest) -> (bool, bool) {
     let capabilities = request.params.get("_meta").and_then(|meta| meta.get(CAPABILITIES));
     let has_tasks = capabilities.and_then(|known| known.get("extensions")?.get(EXTENSION)).is_some();
     let modes = capabilities.and_then(|known| known.get("elicitation")?.as_object());
-    (has_tasks, modes.is_some_and(|modes| modes.is_empty() || modes.contains_key("form")))
+    (has_tasks, modes.is_some_and(|modes| modes.len() == 0 || modes.contains_key("form")))
 }
 
 const INSTRUCTIONS: Text = Text::of("mcp/instructions.md");

@@ -10,9 +10,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use serde_json::{Map, Value};
-
-use crate::{json::Object, sys::clock};
+use crate::{
+    json::{Fields, Object, Value},
+    sys::clock,
+};
 
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -107,7 +108,7 @@ impl Task {
 
     /// A client's answer to the open question: a text, or `None` if its user has declined; nothing, if it
     /// answers another question.
-    pub(crate) fn answer(&self, responses: &Map<String, Value>) -> Option<Option<String>> {
+    pub(crate) fn answer(&self, responses: &Fields) -> Option<Option<String>> {
         let TaskState::Asks { .. } = self.state else { return None };
         let response = responses.get(&self.key())?;
         let is_accepted = response.get("action").and_then(Value::as_str) == Some("accept");

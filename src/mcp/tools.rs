@@ -5,12 +5,10 @@
 
 use std::ffi::OsString;
 
-use serde_json::{Map, Value};
-
 use crate::{
     call::{OptionSyntax, Syntax},
     help::page::{Entry, Page},
-    json::Object,
+    json::{Fields, Object, Value},
 };
 
 /// A row: a tool, and how it differs from the commands that it is.
@@ -200,11 +198,7 @@ impl<'a> Tools<'a> {
     }
 
     /// The invocation for this call, or the fault in its arguments; `None` if there is no such tool.
-    pub(crate) fn invocation(
-        &self,
-        name: &str,
-        arguments: &Map<String, Value>,
-    ) -> Option<Result<Invocation, String>> {
+    pub(crate) fn invocation(&self, name: &str, arguments: &Fields) -> Option<Result<Invocation, String>> {
         self.tools.iter().find(|tool| tool.name() == name).map(|tool| tool.invocation(arguments))
     }
 }
@@ -340,7 +334,7 @@ impl Tool<'_> {
         description
     }
 
-    fn invocation(&self, given: &Map<String, Value>) -> Result<Invocation, String> {
+    fn invocation(&self, given: &Fields) -> Result<Invocation, String> {
         let given = &self.in_our_words(given);
         if let Some(name) = given.keys().find(|name| self.arguments.iter().all(|known| known.name != **name))
         {
@@ -414,7 +408,7 @@ impl Tool<'_> {
 
 impl Tool<'_> {
     /// The arguments under our names: a model that means one session calls it so everywhere.
-    fn in_our_words(&self, given: &Map<String, Value>) -> Map<String, Value> {
+    fn in_our_words(&self, given: &Fields) -> Fields {
         let has = |name: &str| self.arguments.iter().any(|argument| argument.name == name);
         let mut given = given.clone();
         if has("sessions")
@@ -489,7 +483,7 @@ impl Argument<'_> {
 fn word(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
+        Value::Number(number) => Some(number.clone()),
         _ => None,
     }
 }
@@ -497,14 +491,16 @@ fn word(value: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     fn tools() -> Tools<'static> {
         Tools::new(crate::applets::page_of_verb)
     }
 
     fn words(tool: &str, arguments: &str) -> Result<(String, Vec<u8>), String> {
-        let arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap();
-        let invocation = tools().invocation(tool, &arguments).expect("there is such a tool")?;
+        let arguments = crate::json::Value::parse(arguments.as_bytes()).unwrap();
+        let arguments = arguments.as_object().unwrap();
+        let invocation = tools().invocation(tool, arguments).expect("there is such a tool")?;
         let words: Vec<_> = invocation.words.iter().map(|word| word.to_str().unwrap()).collect();
         Ok((words.join(" "), invocation.input))
     }
@@ -563,7 +559,7 @@ mod tests {
             let said = words(tool, arguments).unwrap_err();
             assert!(said.contains(why), "{arguments}: {said}");
         }
-        assert!(tools().invocation("none", &Map::new()).is_none());
+        assert!(tools().invocation("none", &Fields::new()).is_none());
     }
 
     #[test]

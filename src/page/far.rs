@@ -5,10 +5,8 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::{
-    json::{self, Object},
+    json::{self, Fields, Object, Value},
     machine::{
         self,
         name::MachineName,
@@ -212,7 +210,7 @@ impl Received {
     /// The activity of its sessions is unknown.
     fn forget_activities(&mut self, numbers: &mut Numbers) {
         for FarSession { entry, .. } in self.sessions.values_mut().map(|session| &mut **session) {
-            let Ok(about) = serde_json::from_slice::<Value>(entry.about().as_bytes()) else { continue };
+            let Ok(about) = Value::parse(entry.about().as_bytes()) else { continue };
             if about["state"] != "dead" {
                 let unknown = [("activity", "\"unknown\""), ("word", "\"not reached\""), ("since", "null")];
                 entry.describe(
@@ -226,7 +224,7 @@ impl Received {
 
     /// Takes a message; `None` if it is invalid: it changes nothing then.
     fn take(&mut self, line: &[u8], keys: &mut Numbers, numbers: &mut Numbers) -> Option<()> {
-        let told: Value = serde_json::from_slice(line.strip_prefix(BEGINNING)?).ok()?;
+        let told = Value::parse(line.strip_prefix(BEGINNING)?).ok()?;
         if let Some(number) = told["answer"].as_u64() {
             let at = self.asked.iter().position(|asked| *asked == number)?;
             self.done.push((self.asked.remove(at), done(&told)));
@@ -265,7 +263,7 @@ impl Received {
         if let Some(about) = about(&told["about"], self.machine.as_str()) {
             entry.describe(about, numbers);
         }
-        if told["screen"].is_object() {
+        if told["screen"].as_object().is_some() {
             let _ = entry.frame.take_told(&told["screen"], rows, numbers);
         }
         self.bytes += entry.weight();
@@ -333,17 +331,13 @@ fn about(told: &Value, machine: &str) -> Option<String> {
 }
 
 /// Adds those fields to an object, as they are in another one; where one is missing, it is null.
-fn with_fields(
-    mut object: Object,
-    told: &serde_json::Map<String, Value>,
-    fields: &[(&str, Kind)],
-) -> Option<Object> {
+fn with_fields(mut object: Object, told: &Fields, fields: &[(&str, Kind)]) -> Option<Object> {
     for (name, kind) in fields {
         let value = told.get(*name).unwrap_or(&Value::Null);
         let is_one = match kind {
             Kind::Text => value.is_string(),
-            Kind::Number => value.is_number(),
-            Kind::Truth => value.is_boolean(),
+            Kind::Number => value.as_number().is_some(),
+            Kind::Truth => value.as_bool().is_some(),
             Kind::Texts => value.as_array().is_some_and(|texts| texts.iter().all(Value::is_string)),
         };
         if !is_one && !value.is_null() {
@@ -589,7 +583,7 @@ mod tests {
                 stream.send(&entries, numbers.last(), "", &mut out);
                 for event in String::from_utf8(out).unwrap().split_terminator("\n\n") {
                     let told = event.rsplit_once("data: ").unwrap().1;
-                    let is_json = serde_json::from_str::<Value>(told).is_ok();
+                    let is_json = Value::parse(told.as_bytes()).is_ok();
                     assert!(is_json && !told.chars().any(char::is_control), "seed {seed}: {told}");
                 }
             }

@@ -10,10 +10,8 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-use serde_json::Value;
-
 use crate::{
-    json::Object,
+    json::{Object, Value},
     machine::outbox::{self, Outbox},
     page::{
         http::{self, HttpError},
@@ -73,7 +71,7 @@ impl PageFeed {
         let rest = self.inbox.split_off(end);
         let lines = std::mem::replace(&mut self.inbox, rest);
         self.is_over |= self.inbox.len() > LONGEST_LINE;
-        lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+        lines.split(|byte| *byte == b'\n').filter_map(|line| Value::parse(line).ok()).collect()
     }
 
     /// Sends the result of a request.

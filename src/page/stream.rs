@@ -2,10 +2,8 @@
 //!
 //! For each client we only remember up to which number it has seen each session (`frame.rs`).
 
-use serde_json::Value;
-
 use crate::{
-    json::Object,
+    json::{Object, Value},
     page::versioned_screen::{Numbers, VersionedScreen},
 };
 
@@ -98,7 +96,7 @@ impl View {
     pub(crate) fn parse(told: &Value) -> View {
         let large = told["large"].as_array().into_iter().flatten();
         let large = large.filter_map(|name| name.as_str().map(str::to_owned)).collect();
-        View { wall: told["wall"] == true, large }
+        View { wall: told["wall"].as_bool() == Some(true), large }
     }
 }
 

@@ -3,10 +3,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::Value;
-
 use crate::{
-    json::{self, Object},
+    json::{self, Object, Value},
     numbers,
     outcome::{Reason, Result},
     session::{
@@ -169,9 +167,9 @@ impl ActivityView {
     /// The view of a session on another machine, from the line that `list --json` prints there, with or
     /// without that machine's name in the handle. `None` if it is not such a line, or has control characters.
     pub(crate) fn parse(line: &[u8], machine: Option<&str>) -> Option<ActivityView> {
-        let told: Value = serde_json::from_slice(line).ok()?;
+        let told = Value::parse(line).ok()?;
         let text = |name: &str| told[name].as_str().map(str::as_bytes);
-        let seconds = |value: &Value| numbers::parse_seconds(value.as_number()?.as_str().as_bytes());
+        let seconds = |value: &Value| numbers::parse_seconds(value.as_number()?.as_bytes());
         let shown = |name: &str| text(name).map(text::escaped);
         let report = ReportState::parse(told["report"]["state"].as_str().unwrap_or_default().as_bytes());
         let report = report.map(|state| Report {
@@ -445,7 +443,7 @@ pub(crate) fn removed(address: &Address, name: Option<&Name>) -> Object {
 
 /// A session that has been removed there, by that object.
 pub(crate) fn removed_of(line: &[u8], machine: Option<&str>) -> Option<(Address, Option<Name>)> {
-    let told: Value = serde_json::from_slice(line).ok()?;
+    let told = Value::parse(line).ok()?;
     let handle = of_machine(told["handle"].as_str()?, machine)?;
     let name = told["name"].as_str().and_then(|name| Name::parse(name.as_bytes()));
     (told["state"] == "removed").then(|| (Address { machine: machine.map(str::to_owned), handle }, name))

@@ -2,10 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use serde_json::Value;
-
 use crate::{
-    json::Object,
+    json::{Object, Value},
     numbers::parse_seconds,
     session::{Handle, Name, Settings},
     sys::{child::ExitStatus, clock::unix_seconds, signals},

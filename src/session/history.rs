@@ -12,10 +12,8 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use serde_json::Value;
-
 use crate::{
-    json::Object,
+    json::{Object, Value},
     numbers,
     outcome::{Failure, Result},
     session::SessionDir,
@@ -140,12 +138,12 @@ impl CommandEntry {
 
     /// `None` if it is not a complete line of this format.
     pub(crate) fn parse(line: &[u8]) -> Option<CommandEntry> {
-        let value: Value = serde_json::from_slice(line).ok()?;
+        let value = Value::parse(line).ok()?;
         Some(CommandEntry {
             id: value["command_id"].as_u64()?,
             command: value["command"].as_str()?.to_owned(),
             source: InputSource::parse(value["source"].as_str()?)?,
-            started: numbers::parse_seconds(value["started"].as_number()?.as_str().as_bytes())?,
+            started: numbers::parse_seconds(value["started"].as_number()?.as_bytes())?,
             duration: value["duration_ms"].as_u64().map(Duration::from_millis),
             exit_code: value["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok()),
             folder: value["folder"].as_str().map(str::to_owned),

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::{
-    json::Object,
+    json::{Object, Value},
     numbers::parse_seconds,
     session::ReportState,
     terminal::{
@@ -89,7 +87,7 @@ impl ProgramSaid {
 
     /// Parses an object that has these fields. Values not in our format are left out.
     pub(crate) fn parse(told: &Value) -> ProgramSaid {
-        let list = |name: &str| told[name].as_array().map(Vec::as_slice).unwrap_or_default();
+        let list = |name: &str| told[name].as_array().unwrap_or_default();
         let progress = &told["progress"];
         let progress =
             progress["state"].as_str().and_then(|word| TaskProgress::of(word, percent(&progress["percent"])));
@@ -107,7 +105,7 @@ impl ProgramSaid {
     }
 
     pub(crate) fn decode(text: &[u8]) -> Option<ProgramSaid> {
-        Some(ProgramSaid::parse(&serde_json::from_slice(text).ok()?))
+        Some(ProgramSaid::parse(&Value::parse(text).ok()?))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -184,7 +182,7 @@ impl SaidNotice {
 
     fn parse(told: &Value) -> Option<SaidNotice> {
         let notice = Notice { title: parse_text(&told["title"]), text: parse_text(&told["text"])? };
-        let since = parse_seconds(told["since"].as_number()?.as_str().as_bytes())?;
+        let since = parse_seconds(told["since"].as_number()?.as_bytes())?;
         Some(SaidNotice { number: told["number"].as_u64()?, since, notice })
     }
 }

@@ -6,9 +6,7 @@
 
 use std::ops::Range;
 
-use serde_json::Value;
-
-use crate::json::quoted;
+use crate::json::{Value, parse_text, quoted};
 
 /// The beginning of all our commands: outside of a session it starts nothing.
 const COMMAND: &str = "[ -z \"$NBS_TS_SESSION\" ] || nbs-ts report --quiet ";
@@ -204,8 +202,8 @@ impl Agent {
 
 /// Is it a hook of ours, or a group that consists of one?
 fn is_ours(text: &str, item: &Item) -> bool {
-    let Ok(group) = serde_json::from_str::<Value>(&text[item.value.clone()]) else { return false };
-    let hook = match group["hooks"].as_array().map(Vec::as_slice) {
+    let Ok(group) = Value::parse(&text.as_bytes()[item.value.clone()]) else { return false };
+    let hook = match group["hooks"].as_array() {
         Some([hook]) => hook,
         Some(_) => return false,
         None => &group,
@@ -336,7 +334,7 @@ impl Scanner<'_> {
             let mut key = None;
             if open == b'{' {
                 self.string()?;
-                key = serde_json::from_slice(&self.text[start..self.at]).ok();
+                key = parse_text(&self.text[start..self.at]);
                 self.skip_blank()?;
                 if key.is_none() || !self.next_is(b':') {
                     return Err(self.unexpected());
@@ -384,6 +382,7 @@ impl Scanner<'_> {
 mod tests {
     use super::*;
     use crate::rounds::{rounds, spoiled};
+    use serde_json::Value;
 
     const WITH_MORE: &str = "// mine\n{\n  \"zeta\": [1, {\"a\": null}], /* } */\n  \"hooks\": {\n    \"Stop\": [\n      {\"hooks\": [{\"type\": \"command\", \"command\": \"say \\\"done\\\"\"}]}\n    ],\n    \"Other\": []\n  },\n  \"alpha\": \"é\"\n}\n";
 

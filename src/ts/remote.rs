@@ -18,11 +18,10 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
-
 use crate::{
     call::CommandLine,
     cli,
+    json::Value,
     machine::{
         WORKER,
         call::{self as calls, Came, End, RemoteCall},
@@ -340,7 +339,7 @@ impl Plan {
         let mut all = Vec::new();
         for line in running.iter().flat_map(|running| running.printer.kept.split(|byte| *byte == b'\n')) {
             let Some(entry) = CommandEntry::parse(line) else { continue };
-            let told: Value = serde_json::from_slice(line).unwrap_or_default();
+            let told = Value::parse(line).unwrap_or_default();
             let shown = match self.json {
                 true => String::from_utf8_lossy(line).into_owned() + "\n",
                 false => entry.row(told["handle"].as_str()),

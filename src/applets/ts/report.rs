@@ -28,11 +28,10 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
-
 use crate::{
     call::CommandLine,
     cli,
+    json::Value,
     outcome::{Failure, Reason, Result, Trying},
     session::{self, Report, ReportState, SESSION_ENV, StateDir, Target, client::RelayClient},
     sys::{deadline::Deadline, socket, term},
@@ -97,7 +96,7 @@ const HOOK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The question in an agent's data for a hook; empty if it cannot be parsed.
 fn hook_text(given: &[u8]) -> Vec<u8> {
-    let given: Value = serde_json::from_slice(given).unwrap_or_default();
+    let given = Value::parse(given).unwrap_or_default();
     let message = given["message"].as_str().map(str::to_owned);
     let tool = || given["tool_name"].as_str().map(|tool| format!("use {tool}?"));
     let mut text = message.or_else(tool).unwrap_or_default().into_bytes();

@@ -7,10 +7,9 @@ use super::protocol::{
     ForegroundProgram, PromptState, TerminalState,
     words::{value, word},
 };
-use serde_json::Value;
 
 use crate::{
-    json::Object,
+    json::{Object, Value},
     numbers::{hex, parse_hex, parse_seconds, seconds},
     session::{Activity, Because, ProgramSaid, Report, ReportState},
     sys::pty::Size,
@@ -167,7 +166,7 @@ impl InputState {
     /// Parses such an object.
     pub(crate) fn parse(told: &Value) -> Option<InputState> {
         let reads = told["cause"].as_str().and_then(|cause| value(&Reads::WORDS, cause));
-        let since = told["since"].as_number().and_then(|since| parse_seconds(since.as_str().as_bytes()));
+        let since = told["since"].as_number().and_then(|since| parse_seconds(since.as_bytes()));
         Some(match (told["state"].as_str()?, reads.zip(since)) {
             ("perhaps", Some((reads, since))) => InputState::Perhaps { reads, since },
             ("waiting", Some((reads, since))) => InputState::Waiting { reads, since },

@@ -2,11 +2,9 @@
 
 use std::io::{self, Write};
 
-use serde_json::Value;
-
 use crate::{
     cli,
-    json::{self, Object},
+    json::{self, Object, Value},
     machine::{WORKER, name::MachineName},
     outcome::{Failure, Result},
     session::Handle,
@@ -64,8 +62,7 @@ fn object_of(machine: &MachineName, line: &str) -> Option<String> {
     for (name, value) in json::fields(line)?.into_iter().filter(|(name, _)| name != "machine") {
         object = match HANDLES.contains(&&*name) && value != "null" {
             true => {
-                let handle: String =
-                    serde_json::from_str(value).ok().filter(|word: &String| is_handle(word))?;
+                let handle = json::parse_text(value.as_bytes()).filter(|word| is_handle(word))?;
                 object.text(&name, &format!("{machine}:{handle}"))
             }
             false => object.json(&name, &json::shown(value)),
@@ -205,7 +202,7 @@ impl Printer {
         if self.json || self.verb == "cast" {
             let line = std::str::from_utf8(line).ok();
             let line = line.and_then(|line| match self.verb == "cast" {
-                true => serde_json::from_str::<Value>(line).ok().map(|_| json::shown(line) + "\n"),
+                true => Value::parse(line.as_bytes()).ok().map(|_| json::shown(line) + "\n"),
                 false => object_of(machine, line),
             });
             self.nonsense |= line.is_none();
