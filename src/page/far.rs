@@ -13,7 +13,7 @@ use crate::{
         renewed_call::{CallNews, RenewedCall},
     },
     page::{
-        http::{BAD, DONE, GONE, HttpError, NOT_FOUND, OK, TOO_MANY, UNASKED, UNREACHED},
+        http::{BAD_BODY, DONE, GONE, HttpError, NOT_FOUND, OK, TOO_MANY, UNASKED, UNREACHED},
         stream::{BEGINNING, Entry, View},
         versioned_screen::{self, Numbers, VersionedScreen},
     },
@@ -355,7 +355,9 @@ fn done(told: &Value) -> Done {
         (DONE, _) => Ok(None),
         (OK, Some(typed)) => Ok(Some(Object::new().truth("typed", typed).line())),
         (OK, None) => versioned_screen::scrollback_told(body).map(Some).ok_or(NOT_FOUND),
-        _ => Err([BAD, GONE, NOT_FOUND].into_iter().find(|one| one.status == status).unwrap_or(TOO_MANY)),
+        _ => {
+            Err([BAD_BODY, GONE, NOT_FOUND].into_iter().find(|one| one.status == status).unwrap_or(TOO_MANY))
+        }
     }
 }
 

@@ -27,7 +27,8 @@ use crate::{
         forwards::Forwards,
         guard::{self, Token},
         http::{
-            self, BAD, GONE, HttpError, HttpRequest, JSON, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE,
+            self, BAD_BODY, BAD_PORT, GONE, HttpError, HttpRequest, JSON, NOT_ALLOWED, NOT_FOUND,
+            UNAUTHORIZED, UNAVAILABLE,
         },
         stream::{Entry, Stream, View},
         tile::Tile,
@@ -488,7 +489,7 @@ impl<'a> Server<'a> {
             ("GET", ["", "events"]) => self.open_page(request),
             ("GET", ["", "sessions", handle, what @ ("scrollback" | "commands" | "ports")])
             | ("POST", ["", "sessions", handle, what]) => {
-                let text = std::str::from_utf8(body).map_err(|_| BAD)?;
+                let text = std::str::from_utf8(body).map_err(|_| BAD_BODY)?;
                 let there = self.machines.iter_mut().find_map(|machine| {
                     let there = machine.handle_there(handle)?;
                     Some((machine, there))
@@ -496,7 +497,7 @@ impl<'a> Server<'a> {
                 if let Some((machine, there)) = there {
                     let number = self.keys.next();
                     if *what == "reach" {
-                        let port = numbers::number(body).filter(|port| *port > 0).ok_or(BAD)?;
+                        let port = numbers::number(body).filter(|port| *port > 0).ok_or(BAD_PORT)?;
                         return match self.forwards.ask(number, machine.name(), port) {
                             Some(done) => done.map(Answer::Done),
                             None => Ok(Answer::Elsewhere(number)),
@@ -532,7 +533,7 @@ impl<'a> Server<'a> {
             "scrollback" => Some(tile.scrollback(state_dir, SCROLLBACK)),
             "commands" => Some(tile.commands(state_dir)),
             "ports" => Some(tile.ports(state_dir)),
-            "output" => Some(tile.output(state_dir, text.parse().map_err(|_| BAD)?)),
+            "output" => Some(tile.output(state_dir, text.parse().map_err(|_| BAD_BODY)?)),
             _ => None,
         };
         if let Some(told) = told {
@@ -551,7 +552,7 @@ impl<'a> Server<'a> {
             }
             "line" => tile.type_text(state_dir, &[body, b"\r"].concat())?,
             "answer" => {
-                let (id, text) = text.split_once('\n').ok_or(BAD)?;
+                let (id, text) = text.split_once('\n').ok_or(BAD_BODY)?;
                 let call = WaitingCall::answer(number, &tile.handle, id, text);
                 self.calls.push(call.map_err(|_| UNAVAILABLE)?);
                 return Ok(Answer::Elsewhere(number));

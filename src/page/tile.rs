@@ -14,7 +14,7 @@ use crate::{
     json::Object,
     outcome::{Result, Trying},
     page::{
-        http::{BAD, GONE, HttpError, TOO_MANY},
+        http::{BAD_BODY, GONE, HttpError, TOO_MANY},
         stream::Entry,
         versioned_screen::{self, Numbers},
     },
@@ -378,7 +378,7 @@ impl Tile {
     ) -> std::result::Result<bool, HttpError> {
         let (_, mut client) = self.client(state_dir)?;
         if line.len() > sending::LONGEST_SECRET || line.iter().any(|byte| *byte < b' ') {
-            return Err(BAD);
+            return Err(BAD_BODY);
         }
         let mut line = [line, b"\r"].concat();
         let typed = client.type_secret(&line);
@@ -388,7 +388,8 @@ impl Tile {
 
     /// Presses keys by their names, between which there are spaces.
     pub(crate) fn press(&mut self, state_dir: &StateDir, names: &str) -> std::result::Result<(), HttpError> {
-        let keys: Vec<keys::Key> = names.split(' ').map(keys::parse).collect::<Option<_>>().ok_or(BAD)?;
+        let keys: Vec<keys::Key> =
+            names.split(' ').map(keys::parse).collect::<Option<_>>().ok_or(BAD_BODY)?;
         let (session, mut client) = self.client(state_dir)?;
         let modes = client.modes().ok().flatten().ok_or(GONE)?;
         for key in keys {

@@ -32,7 +32,8 @@ fn the_sessions_of_another_machine_are_shown_and_used_as_those_here() {
     assert!(secret(&prints).ends_with("{\"typed\":false}\n"));
     eventually("the secret being taken", || secret(&cat).ends_with("{\"typed\":true}\n"));
     wall.until_text(&cat, "horse");
-    assert_eq!(page.ask("POST", &format!("/sessions/{cat}/keys"), "Nothing").0, 400);
+    let (status, answer) = page.ask("POST", &format!("/sessions/{cat}/keys"), "Nothing");
+    assert!(status == 400 && answer.contains("\"the body is invalid for this path\""), "{answer}");
     assert_eq!(page.ask("POST", "/sessions/box:00000000/line", "x").0, 404);
     page.type_in(&cat, "keys", "C-c");
     let receipt = wall.until_about(&cat, |about| about["receipt"].is_object());
@@ -75,7 +76,12 @@ fn a_port_of_another_machine_is_reached_through_this_one() {
     // The same one again, and others not.
     assert_eq!(reach()["port"].as_u64(), Some(here.into()));
     for bad in ["", "x", "0", "70000"] {
-        assert_eq!(page.ask("POST", &format!("/sessions/{handle}/reach"), bad).0, 400, "{bad}");
+        let (status, answer) = page.ask("POST", &format!("/sessions/{handle}/reach"), bad);
+        assert_eq!(status, 400, "{bad}");
+        assert!(
+            answer.ends_with("{\"error\":\"the port is no number from 1 to 65535\"}\n"),
+            "{bad}: {answer}"
+        );
     }
     drop(page);
     eventually("the end of the forward", || TcpStream::connect(("127.0.0.1", here)).is_err());
