@@ -397,7 +397,9 @@ impl Folder {
 
     pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
-        for entry in Dir::read_from(self)? {
+        // Of a directory that we may not list we only have the path (O_PATH): `Dir::read_from` would get EBADF.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        for entry in Dir::new(fs::openat(self, ".", flags, Mode::empty())?)? {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name != "." && name != ".." {

@@ -203,6 +203,16 @@ fn no_jailed_session_reaches_the_state_directory() {
 }
 
 #[test]
+fn a_directory_that_may_not_be_listed_is_named_with_the_reason() {
+    let places = Places::new();
+    let Some(handle) = places.create(&["--no-helper", "--read-root=none"], "bash") else { return };
+    let nbs = binary().canonicalize().unwrap();
+    let ran = places.run(&handle, &format!("{} ts list", nbs.display()));
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(ran.out().contains("Permission denied"), "{ran:?}");
+}
+
+#[test]
 fn a_session_without_a_network_makes_no_socket_but_pairs() {
     let places = Places::new();
     let Some(handle) = places.create(&["--no-helper", "--no-network"], "bash") else { return };
