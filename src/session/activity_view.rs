@@ -11,7 +11,7 @@ use crate::{
         Activity, Address, Because, Handle, ListEntry, Name, Notice, ProgramSaid, Report, ReportState,
         ScreenCache, SessionDir, Settings, StateDir, Target, Verdict,
         client::{
-            Parts, RelayClient, ReportedState, TerminalState,
+            Parts, RelayClient, ReportedState, TerminalState, refuses_sockets,
             snapshot::{Front, InputState, Reads},
         },
         exit::End,
@@ -474,7 +474,12 @@ impl SessionDir {
     /// The complete view; `None` if the session has been removed.
     pub(crate) fn overview(&self) -> Result<Option<ActivityView>> {
         let Some(glance) = ListEntry::at(self) else { return Ok(None) };
-        let client = if glance.alive { RelayClient::open(self)? } else { None };
+        let client = if glance.alive { RelayClient::open(self) } else { Ok(None) };
+        // A program without sockets, as in a session without a network, may look at what the files tell.
+        if client.is_err() && refuses_sockets(self) {
+            return Ok(Some(ActivityView::of(self, glance, ReportedState::Nothing)));
+        }
+        let client = client?;
         let now = client.map_or(Ok(None), |mut client| client.snapshot(Parts::ACTIVITY.and(Parts::SAID)))?;
         let told = now.map_or(ReportedState::Ended, |now| ReportedState::Standing(Box::new(now)));
         Ok(Some(ActivityView::of(self, glance, self.really(told))))

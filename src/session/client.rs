@@ -37,6 +37,7 @@ use input_history::InputHistory;
 use job::Job;
 pub(crate) use protocol::{Asked, ForegroundProgram, PromptState, SignalKey, TerminalState};
 use protocol::{Follower, KeyModes, LONGEST_LINE, RelayRequest, Response, SizeSince};
+pub(crate) use reach::refuses_sockets;
 pub(crate) use snapshot::{Parts, Snapshot};
 pub(crate) use wait::{Wait, WaitEnd};
 use wait_outcome::Follows;

@@ -1,3 +1,5 @@
+mod elsewhere;
+
 use std::{
     fs,
     net::TcpListener,
@@ -224,8 +226,13 @@ fn a_session_without_a_network_makes_no_socket_but_pairs() {
     }
     // Its programs see their own session.
     let nbs = binary();
-    let own = format!("{} ts status $NBS_TS_SESSION", nbs.display());
-    places.run(&handle, &own).code(0).stdout("alive\n");
+    let own = |verb: &str| places.run(&handle, &format!("{} ts {verb} $NBS_TS_SESSION", nbs.display()));
+    own("status").code(0).stdout("alive\n");
+    // What only the relay knows is null.
+    let told = own("status --json").code(0);
+    assert_eq!(["state", "terminal"].map(|field| told.field(field)), ["\"alive\"", "null"], "{told:?}");
+    let waited = own("wait --exit --timeout=1");
+    assert!(waited.out().contains("this process may not use sockets"), "{waited:?}");
     // And they report by their terminal.
     let report = format!("{} ts report working tests; cat", nbs.display());
     places.scratch.ts(&["send", &handle, &report]).code(0);

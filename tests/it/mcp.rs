@@ -15,7 +15,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Scratch, eventually, is_running, run};
+use crate::{
+    confined::can_confine,
+    support::{PATIENCE, Scratch, eventually, is_running, run},
+};
 
 const VERSION: &str = "2026-07-28";
 

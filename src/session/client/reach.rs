@@ -3,10 +3,15 @@
 use std::{io, os::unix::net::UnixStream};
 
 use crate::{
-    outcome::{Result, Trying},
+    outcome::{Failure, Result, Trying},
     session::{SOCKET, SessionDir},
     sys::socket,
 };
+
+/// Is it the kernel that refuses us sockets, and not the relay?
+pub(crate) fn refuses_sockets(session: &SessionDir) -> bool {
+    socket::refused_call(&format!("nbs-{}", session.handle())).is_some()
+}
 
 /// Connects to its relay; `None` if the session has ended.
 pub(super) fn connect(session: &SessionDir) -> Result<Option<UnixStream>> {
@@ -23,6 +28,10 @@ pub(super) fn connect(session: &SessionDir) -> Result<Option<UnixStream>> {
                 }
                 _ => Ok(None),
             }
+        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && refuses_sockets(session) => {
+            let why = "this process may not use sockets, as in a session with --no-network";
+            Err(Failure::failed(format!("cannot {what}: {why}")))
         }
         // As many as the kernel lets queue wait for it already.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -325,3 +325,45 @@ fn send_answers_the_question_of_a_program() {
     client.text("wait", json!({"sessions": ["@asks"], "pattern": ["got y"]}));
     client.is_well();
 }
+
+#[test]
+fn a_session_of_a_client_is_restricted_as_it_asks() {
+    let scratch = Scratch::new();
+    let [inside, outside] = ["inside", "outside"].map(|name| {
+        fs::create_dir(scratch.path.join(name)).unwrap();
+        fs::write(scratch.path.join(name).join("file"), name).unwrap();
+        scratch.path.join(name).display().to_string()
+    });
+    let profiles = scratch.state().join("profiles");
+    let mut client = Client::start(&scratch, &[]);
+    client.shell();
+    fs::create_dir_all(&profiles).unwrap();
+    fs::write(profiles.join("mine"), "write-root=.\nread-root=none\nno-network\n").unwrap();
+    for (name, mut options) in [
+        ("roots", json!({"read_root": ["none"], "write_root": [inside], "no_network": true})),
+        ("profile", json!({"profile": "mine", "cwd": inside})),
+    ] {
+        options["command"] = "bash".into();
+        options["name"] = name.into();
+        if !can_confine() {
+            let said = client.failure("create", options);
+            assert!(said.contains("the kernel has no Landlock"), "{said}");
+            continue;
+        }
+        client.text("create", options);
+        let session = format!("@{name}");
+        let mut run = |command: &str| client.object("run", json!({"session": session, "command": command}));
+        let read = run(&format!("cat {inside}/file && touch {inside}/{name}"));
+        assert_eq!([&read["exit_code"], &read["output"]], [&json!(0), &json!("inside")]);
+        for attack in [
+            format!("cat {outside}/file"),
+            format!("touch {outside}/{name}"),
+            "/usr/bin/python3 -c 'import socket; socket.socket()'".into(),
+        ] {
+            let refused = run(&attack);
+            assert_ne!(refused["exit_code"], 0, "{refused}");
+            assert!(refused["output"].as_str().unwrap().contains("Permission denied"), "{refused}");
+        }
+    }
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+}
