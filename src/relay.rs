@@ -57,7 +57,7 @@ use crate::{
         child::{self, ExitStatus},
         deadline::Deadline,
         poll::PollSet,
-        processes::PidFd,
+        processes::{PidFd, Process},
         pty::{Master, Size, TerminalModes},
         signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals},
     },
@@ -765,19 +765,18 @@ impl Relay {
         }
     }
 
-    /// The resources that the session has used. Without a cgroup, only the CPU time of the children that we
-    /// have collected, and none if the keeper collects them.
+    /// The resources that the session has used. Without a cgroup, only the processor time of the children that
+    /// we have collected, or the keeper.
     fn usage(&self) -> Usage {
-        match &self.cgroup {
-            Some(cgroup) => Usage {
-                cpu: cgroup.cpu_ms(),
-                memory_peak: cgroup.number("memory.peak"),
-                processes: cgroup.number("pids.peak"),
-            },
-            None => {
-                Usage { cpu: (!self.is_kept).then(child::cpu_ms_of_collected).flatten(), ..Usage::default() }
-            }
+        if let Some(cgroup) = &self.cgroup {
+            return Usage::of_cgroup(cgroup);
         }
+        let cpu = match &self.keeper {
+            Some(keeper) => keeper.collected_cpu_ms(),
+            None if self.is_kept => None,
+            None => Process::read(std::process::id()).map(|us| us.collected_cpu_ms),
+        };
+        Usage { cpu, ..Usage::default() }
     }
 
     /// The session is dead from here on; only then do waiting calls learn of its end.

@@ -41,7 +41,7 @@ pub(crate) use dir::{
 };
 pub(crate) use end::{GRACE, borne, end_from_below, end_wholly, end_without_folder};
 pub(crate) use events::{ALIVE, EVENTS, Events, handle_of};
-pub(crate) use exit::{EXIT_RECORD, EndedBy, ExitRecord, Notice, Usage};
+pub(crate) use exit::{EXIT_RECORD, End, EndedBy, ExitRecord, Notice, Usage};
 pub(crate) use handle::{Address, Handle, Name, Target};
 pub(crate) use history::{CommandEntry, HISTORY, InputSource, by_time};
 pub(crate) use list_entry::ListEntry;

@@ -74,6 +74,7 @@ pub(crate) struct SpawnedChild {
 pub(crate) struct KeeperClient {
     pub(crate) stream: UnixStream,
     pub(crate) pid: u32,
+    held: PidFd,
     /// The child itself; to watch if the keeper was killed.
     pub(crate) child: PidFd,
     inbox: Vec<u8>,
@@ -289,12 +290,13 @@ fn kept(
     // The PIDs are of the helper's namespace; if ours is another, they mean nothing here, and must not be
     // used. The child does not run yet, so while its parent is the keeper it is the right process.
     let pidfd = PidFd::open(child).map_err(failed)?;
+    let held = PidFd::open(keeper).map_err(failed)?;
     let is_its_parent = Process::read(child).is_some_and(|process| process.parent == keeper);
-    let (Some(pidfd), true) = (pidfd, is_its_parent) else {
+    let (Some(pidfd), Some(held), true) = (pidfd, held, is_its_parent) else {
         return Err(HelperError::NotRunning("it is in another PID namespace".into()));
     };
     let master = Master::received(master).map_err(failed)?;
-    let keeper = KeeperClient { stream, pid: keeper, child: pidfd, inbox, gone: false };
+    let keeper = KeeperClient { stream, pid: keeper, held, child: pidfd, inbox, gone: false };
     Ok(SpawnedChild { master, gate: Gate::of_another(child, gate), keeper })
 }
 
@@ -308,6 +310,13 @@ impl KeeperClient {
     /// Was it killed, or has it hung up because no process is left?
     pub(crate) fn has_gone(&self) -> bool {
         self.gone
+    }
+
+    /// The processor time of the children that it has collected. While the pidfd shows that it is there, no
+    /// other process has its PID.
+    pub(crate) fn collected_cpu_ms(&self) -> Option<i64> {
+        let process = Process::read(self.pid)?;
+        self.held.has_ended().is_ok_and(|ended| !ended).then_some(process.collected_cpu_ms)
     }
 
     pub(crate) fn child_runs(&self) -> bool {

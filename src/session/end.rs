@@ -6,6 +6,8 @@
 //! environment variable, and by the kernel sessions of the processes that have it. A process without both is
 //! out of reach then. A session that was created from inside this one is not part of it.
 
+mod usage;
+
 use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, time::Duration};
 
 use crate::{
@@ -206,14 +208,12 @@ impl HeldRelay {
         })
     }
 
-    /// The keeper of its child, opened. If the relay still has it after we opened it, it is no other process.
+    /// The keeper of its child, opened.
     fn keeper(&mut self, handle: &Handle) -> io::Result<Option<Root>> {
-        let Some(client) = self.client.as_mut().filter(|_| self.stays) else { return Ok(None) };
-        let Some(pid) = client.keeper().ok().flatten() else { return Ok(None) };
-        let pidfd = PidFd::open(pid)?;
-        let same = client.keeper().ok().flatten() == Some(pid);
-        let is_keeper = || Process::read(pid).is_some_and(|process| names(&process, KEEPER, handle));
-        Ok(pidfd.filter(|_| same && is_keeper()).map(|pidfd| Root { pid, pidfd }))
+        match self.client.as_mut().filter(|_| self.stays) {
+            Some(client) => keeper_of(client, handle),
+            None => Ok(None),
+        }
     }
 
     /// The relay ends by itself once its child has ended and we are done. If it does not, we kill it. Returns
@@ -233,6 +233,15 @@ impl HeldRelay {
         let gone = poll::wait_readable(&self.pidfd, Deadline::after(KILL_TIMEOUT))?;
         Ok(Process::read(self.pid).filter(|_| !gone))
     }
+}
+
+/// The keeper of the relay's child, opened. If the relay still has it after we opened it, it is no other process.
+fn keeper_of(client: &mut RelayClient, handle: &Handle) -> io::Result<Option<Root>> {
+    let Some(pid) = client.keeper().ok().flatten() else { return Ok(None) };
+    let pidfd = PidFd::open(pid)?;
+    let same = client.keeper().ok().flatten() == Some(pid);
+    let is_keeper = || Process::read(pid).is_some_and(|process| names(&process, KEEPER, handle));
+    Ok(pidfd.filter(|_| same && is_keeper()).map(|pidfd| Root { pid, pidfd }))
 }
 
 /// The processes of a session.

@@ -6,7 +6,7 @@ use crate::{
     json::{Object, Value},
     numbers::parse_seconds,
     session::{Handle, Name, Settings},
-    sys::{child::ExitStatus, clock::unix_seconds, signals},
+    sys::{cgroup::Cgroup, child::ExitStatus, clock::unix_seconds, signals},
     terminal::text,
 };
 
@@ -79,6 +79,15 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
+    /// As the kernel has counted it.
+    pub(crate) fn of_cgroup(cgroup: &Cgroup) -> Usage {
+        Usage {
+            cpu: cgroup.cpu_ms(),
+            memory_peak: cgroup.number("memory.peak"),
+            processes: cgroup.number("pids.peak"),
+        }
+    }
+
     fn describe(self, object: Object) -> Object {
         object
             .number_or_null("cpu_ms", self.cpu)
@@ -134,6 +143,11 @@ pub(crate) struct End {
 }
 
 impl End {
+    /// That of a live session, which has used this so far.
+    pub(crate) fn not_yet(usage: Usage) -> End {
+        End { usage, ..End::default() }
+    }
+
     pub(crate) fn describe(&self, object: Object) -> Object {
         object
             .bytes_or_null("ended_by", self.ended_by.map(|ended_by| ended_by.word().as_bytes()))

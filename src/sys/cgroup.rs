@@ -87,6 +87,13 @@ impl Cgroup {
         made.or_else(|why| Cgroup::make_delegated(session, limits, pid).map_err(|error| both(&why, error)))
     }
 
+    /// That of a session, if this process is in it.
+    pub(crate) fn of(session: u32, pid: u32) -> Option<Cgroup> {
+        let (mount, root) = mount().ok()?;
+        let path = path_in(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?, &root)?;
+        (path.file_name()? == &*format!("{PREFIX}{session:08x}")).then(|| Cgroup(mount.join(path)))
+    }
+
     fn make_delegated(session: u32, limits: &ResourceLimits, pid: u32) -> io::Result<Cgroup> {
         let us = process::id();
         // A scope of that name may still be about to go.

@@ -94,18 +94,6 @@ pub(crate) fn collect() -> io::Result<Option<(u32, ExitStatus)>> {
     }
 }
 
-/// The processor time of all children that we have collected, and of their collected children
-/// (proc_pid_stat(5)).
-pub(crate) fn cpu_ms_of_collected() -> Option<i64> {
-    /// On every architecture of ours, a tick in /proc is a hundredth of a second.
-    const MILLISECONDS_OF_A_TICK: i64 = 10;
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // A name may have spaces and parentheses.
-    let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().skip(13);
-    let mut ticks = || fields.next()?.parse::<i64>().ok();
-    Some((ticks()? + ticks()?) * MILLISECONDS_OF_A_TICK)
-}
-
 /// Is there any child left, running or ended?
 pub(crate) fn any_left() -> io::Result<bool> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};

@@ -45,7 +45,11 @@ pub(crate) struct Process {
     pub(crate) foreground: i32,
     /// In clock ticks since boot: with the PID, it names a process for good.
     started: u64,
-    threads: u32,
+    pub(crate) threads: u32,
+    /// The processor time that it has taken, in milliseconds.
+    pub(crate) cpu_ms: i64,
+    /// The same of all children that it has waited for, and of those that these have.
+    pub(crate) collected_cpu_ms: i64,
     flags: u32,
     /// The signals below 32 that its first thread is still to get.
     pending: u32,
@@ -68,6 +72,11 @@ impl Process {
         let closing = stat.iter().rposition(|byte| *byte == b')')?;
         let rest = std::str::from_utf8(stat.get(closing + 1..)?).ok()?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // On every architecture of ours, a tick in /proc is a hundredth of a second.
+        let cpu_ms = |field: usize| {
+            let ticks = |field: usize| fields.get(field)?.parse::<i64>().ok();
+            Some((ticks(field)? + ticks(field + 1)?) * 10)
+        };
         Some(Process {
             pid,
             name: String::from_utf8_lossy(stat.get(opening + 1..closing)?).into_owned(),
@@ -78,6 +87,8 @@ impl Process {
             foreground: fields.get(5)?.parse().ok()?,
             started: fields.get(19)?.parse().ok()?,
             threads: fields.get(17)?.parse().ok()?,
+            cpu_ms: cpu_ms(11)?,
+            collected_cpu_ms: cpu_ms(13)?,
             flags: fields.get(6)?.parse().ok()?,
             pending: fields.get(28)?.parse().ok()?,
             arguments_at: fields.get(45).and_then(|field| field.parse().ok()).unwrap_or(0),

@@ -1,4 +1,5 @@
 mod elsewhere;
+mod usage;
 
 use std::{
     fs,
@@ -13,7 +14,7 @@ use std::{
 
 use crate::{
     confined::can_confine,
-    support::{Ran, Scratch, binary, eventually, executable, field, run, start},
+    support::{Ran, Scratch, binary, eventually, executable, run, start},
 };
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -109,20 +110,6 @@ fn limits_hold_or_are_refused() {
         let many = "for i in {1..40}; do sleep 5 & done 2>&1 | grep -c 'Resource temporarily'";
         scratch.ts(&["run", bomb.trim_end(), many]);
         scratch.ts(&["kill", bomb.trim_end()]).code(0);
-    }
-}
-
-#[test]
-fn the_processor_time_of_a_session_is_in_its_exit_record() {
-    let places = Places::new();
-    let scratch = &places.scratch;
-    let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; (true)";
-    let handle = scratch.create_with(&["--no-helper"], &format!("sh -c '{busy}'; true"));
-    scratch.wait_for_end(&handle);
-    for object in [scratch.file(&handle, "exit.json"), scratch.ts(&["status", "--json", &handle]).out()] {
-        let cpu = field(&object, "cpu_ms").parse::<u32>().unwrap();
-        assert!((10..60_000).contains(&cpu), "{object}");
-        assert_eq!(field(&object, "memory_peak_bytes"), "null");
     }
 }
 

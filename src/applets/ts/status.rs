@@ -12,9 +12,11 @@
 //!                     start and end of its log; why output cannot be written
 //!                     or synced, if so; the activity (waiting, failed, done,
 //!                     working, idle, dead), as in `list --long`, and its
-//!                     source; the question of a waiting program; of a dead
-//!                     session ended_by, timed_out and signal; of a restarted
-//!                     one the new handle (restarted_as)
+//!                     source; the question of a waiting program; what the
+//!                     session has used (cpu_ms, memory_peak_bytes,
+//!                     processes: see 'nbs help limits'); of a dead session
+//!                     ended_by, timed_out and signal; of a restarted one the
+//!                     new handle (restarted_as)
 //!
 //! Example:
 //!   nbs-ts status "$h"
@@ -24,7 +26,7 @@ use crate::{
     cli,
     json::Object,
     outcome::Result,
-    session::{EndedBy, Notice, SessionDir, StateDir},
+    session::{End, EndedBy, Notice, SessionDir, StateDir},
     ts::frames,
 };
 
@@ -53,6 +55,8 @@ fn json(state_dir: &StateDir, session: &SessionDir) -> Result<String> {
     if !overview.glance.alive {
         session.exit_code()?;
         overview.end = state_dir.end_of(session).as_ref().map(Notice::end).unwrap_or_default();
+    } else {
+        overview.end = End::not_yet(session.usage());
     }
     let size = overview.size.map(|size| frames::size(size.cols, size.rows));
     // A session without a log is still shown.
