@@ -47,6 +47,11 @@ impl JailOptions {
         roots.map(|root| Path::new(OsStr::from_bytes(root)))
     }
 
+    /// May it read this directory, apart from those of the system?
+    pub(crate) fn may_read(&self, folder: &Path) -> bool {
+        self.read_roots.is_none() || self.roots().any(|root| folder.starts_with(root))
+    }
+
     /// The restrictions that the kernel enforces. `private` is the directory for temporary files.
     pub(crate) fn confinement(&self, private: PathBuf) -> Option<Confinement> {
         let paths = |roots: &Vec<Vec<u8>>| -> Vec<PathBuf> {

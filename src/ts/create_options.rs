@@ -320,6 +320,7 @@ fn start(
     let handle = pending.handle.clone();
     if spec.settings.jail.confines() {
         let private = SessionSpec::private_folder(&state_dir.sessions_path().join(pending.handle.as_str()));
+        environment.extend(moved_from_home(&spec.settings.jail, &environment, &private));
         environment.push(("TMPDIR".into(), Some(private.into())));
     }
     let sessions = state_dir.sessions_path();
@@ -335,6 +336,32 @@ fn start(
         }
     }
     Ok(handle)
+}
+
+/// Variables by which programs find files that are in the home directory by default. If a session may not read
+/// these, programs such as git fail, so they get others in its private directory. A value that was given stays.
+fn moved_from_home(jail: &JailOptions, environment: &Environment, private: &Path) -> Environment {
+    const MOVED: [(&str, &str); 5] = [
+        ("GIT_CONFIG_GLOBAL", ".gitconfig"),
+        ("XDG_CONFIG_HOME", ".config"),
+        ("XDG_CACHE_HOME", ".cache"),
+        ("CARGO_HOME", ".cargo"),
+        ("npm_config_cache", ".npm"),
+    ];
+    let value = |name: &str| {
+        let changed = environment.iter().rev().find(|(changed, _)| changed == name);
+        changed
+            .map_or_else(|| env::var_os(name), |(_, value)| value.clone())
+            .filter(|value| !value.is_empty())
+    };
+    let Some(home) = value("HOME").map(PathBuf::from) else { return Environment::new() };
+    let is_moved = |(name, default): &(&str, &str)| {
+        let is_given = environment.iter().any(|(changed, value)| changed == name && value.is_some());
+        let path = value(name).map_or_else(|| home.join(default), PathBuf::from);
+        !is_given && !jail.may_read(&path.canonicalize().unwrap_or(path))
+    };
+    let moved = MOVED.into_iter().filter(is_moved);
+    moved.map(|(name, file)| (name.into(), Some(private.join(file).into()))).collect()
 }
 
 /// Refuses roots by which a session would reach the files, and so the
