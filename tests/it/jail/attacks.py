@@ -162,6 +162,13 @@ def open_it_by_a_handle():
 
 
 @way
+def have_a_program_in_memory_read_it():
+    made = os.memfd_create("cat")
+    os.write(made, open("/bin/cat", "rb").read())
+    return subprocess.run([f"/proc/self/fd/{made}", key], pass_fds=[made]).returncode == 0
+
+
+@way
 def enter_it_and_read():
     os.chdir(outside)
     return read("key")
@@ -184,6 +191,34 @@ each("open to write", [f"/proc/{victim}/mem", f"/proc/{victim}/oom_score_adj", "
                        "/proc/sysrq-trigger", "/proc/sys/kernel/modprobe", "/sys/power/state", "/dev/mem", "/dev/ptmx",
                        "/dev/net/tun", "/dev/fuse", "/dev/uinput", place["terminal"], "/dev/vsock", "/dev/console",
                        "/dev/loop-control", "/proc/self/uid_map"], lambda path: opened(path, os.O_RDWR))
+
+
+def planned(path):
+    """Makes it below a directory from which programs outside of the session start something."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return opened(path, os.O_WRONLY | os.O_CREAT)
+
+
+each("plan", [folder + "/.nbs-way-out" for folder in (
+    "/var/spool/cron", "/var/spool/cron/crontabs", "/var/spool/cron/atjobs", "/var/spool/at", "/var/spool/anacron",
+    "/etc/cron.daily", "/etc/systemd/system", "/etc/init.d", "/etc/profile.d", "/run/systemd/system", "/run/udev/rules.d",
+    "/run/systemd/transient", home + "/.config/systemd/user", home + "/.config/autostart", home + "/.local/bin",
+    home + "/.local/share/dbus-1/services")] + [home + "/.ssh/authorized_keys", home + "/.profile"], planned)
+
+
+def leave_a_core_outside():
+    child = os.fork()
+    if not child:
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
+        os.chdir(outside)
+        os.abort()
+    return os.WCOREDUMP(os.waitpid(child, 0)[1])
+
+
+# If the kernel hands cores to a program, as by apport, none is written by the process.
+if not read("/proc/sys/kernel/core_pattern") in (b"|", b"@"):
+    way(leave_a_core_outside)
+
 ways["truncate"] = lambda: call("truncate", text(key), 0) == 0
 ways["remove"] = lambda: os.unlink(key) is None
 ways["make a folder"] = lambda: os.mkdir(outside + "/folder") is None
@@ -273,6 +308,13 @@ def machine_code(code):
 ways["a call of 32 bits"] = lambda: X86 and machine_code(b"\xb8\x14\0\0\0\xcd\x80\xc3") > 0
 ways["a call of x32"] = lambda: X86 and machine_code(b"\xb8\x27\0\0\x40\x0f\x05\xc3") > 0
 
+# Programs that do as they are asked by others, by their own rights or by their server's.
+
+each("run", ["sudo -n true", "su -c true", f"mount -t tmpfs none {inside}", "pkexec true", "systemd-run true",
+             "systemd-run --user true", "systemctl --user show-environment", "busctl list", "busctl --user list", "crontab -l",
+             "at -l", "docker ps", "podman ps", "ssh-add -l", "xset q", "loginctl list-sessions", "resolvectl status"],
+     lambda words: subprocess.run(words.split(), timeout=20).returncode == 0)
+
 # Other processes.
 
 ways["trace"] = lambda: call("ptrace", 16, victim, 0, 0) == 0
@@ -322,6 +364,24 @@ ways["listen"] = lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).liste
 ways["fast open"] = lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).sendto(b"x", 0x20000000, INTERNET) > 0
 ways["look up a name"] = lambda: connected(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.53", 53))
 each("the socket", place["sockets"], lambda path: connected(socket.AF_UNIX, socket.SOCK_STREAM, path))
+run = f"/run/user/{os.getuid()}"
+each("the system's socket", ["/run/dbus/system_bus_socket", run + "/bus", run + "/systemd/private", "/run/systemd/private",
+                             "/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock",
+                             run + "/wayland-0", "/tmp/.X11-unix/X0", "\0/tmp/.X11-unix/X0", run + "/keyring/ssh",
+                             "/run/systemd/resolve/io.systemd.Resolve", "/run/nscd/socket",
+                             os.environ.get("SSH_AUTH_SOCK", run + "/ssh-agent")],
+     lambda path: connected(socket.AF_UNIX, socket.SOCK_STREAM, path))
+each("the log's socket", ["/dev/log", "/run/systemd/journal/socket", "/run/systemd/notify"],
+     lambda path: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"", path) >= 0)
+
+
+@way
+def receive_a_descriptor():
+    peer = socket.socket(socket.AF_UNIX)
+    peer.connect(place["giver"])
+    return os.pread(socket.recv_fds(peer, 1, 1)[1][0], 1, 0)
+
+
 ways["an abstract socket"] = lambda: connected(socket.AF_UNIX, socket.SOCK_STREAM, "\0" + place["abstract"])
 ways["the socket by a link"] = lambda: connected(
     socket.AF_UNIX, socket.SOCK_STREAM, f"/proc/{victim}/root{place['sockets'][0]}")
