@@ -74,7 +74,7 @@ pub(crate) struct Usage {
     pub(crate) cpu: Option<i64>,
     /// The most memory at a time, in bytes.
     pub(crate) memory_peak: Option<i64>,
-    /// The most processes and threads at a time.
+    /// The most processes and threads at a time; of a live session without a cgroup, the present ones.
     pub(crate) processes: Option<i64>,
 }
 
