@@ -48,7 +48,7 @@ pub(crate) struct CheckReport {
 
 /// The possible files of a session, as the topic `files` lists them: `NAME` is a reader's, and `*`
 /// follows from the others.
-const OF_A_SESSION: [(&str, Nature); 38] = [
+const OF_A_SESSION: [(&str, Nature); 39] = [
     (dir::OUTPUT, Nature::File),
     (LOG_START, Nature::File),
     (dir::INPUT, Nature::Fifo),
@@ -83,6 +83,7 @@ const OF_A_SESSION: [(&str, Nature); 38] = [
     (dir::SIZES, Nature::File),
     (dir::TIMES, Nature::File),
     (dir::SCREEN_CACHE, Nature::File),
+    ("cut.NUMBER", Nature::File),
     (dir::SECRET, Nature::File),
     (LOCKS, Nature::File),
     (dir::PRIVATE, Nature::Folder),
@@ -377,13 +378,21 @@ fn nature_of(name: &OsStr) -> Option<Nature> {
     if let Some(replaced) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new")) {
         return listed(replaced)
             .filter(|nature| *nature == Nature::File)
-            .or(is_read_cursor(replaced).then_some(Nature::File));
+            .or((is_read_cursor(replaced) || is_cut(replaced)).then_some(Nature::File));
     }
     if let Some(locked) = name.strip_prefix("lock.") {
         let is_ours = is_read_cursor(locked) || [dir::COMPLETION_CURSOR, "screen", "exit"].contains(&locked);
         return is_ours.then_some(Nature::File);
     }
-    if is_read_cursor(name) { Some(Nature::File) } else { listed(name).filter(|_| !name.contains('*')) }
+    if is_read_cursor(name) || is_cut(name) {
+        Some(Nature::File)
+    } else {
+        listed(name).filter(|_| !name.contains('*'))
+    }
+}
+
+fn is_cut(name: &str) -> bool {
+    name.strip_prefix(dir::CUT).is_some_and(|offset| offset.parse::<u64>().is_ok())
 }
 
 fn is_read_cursor(name: &str) -> bool {
@@ -498,6 +507,8 @@ mod tests {
             ".exit.json.new",
             ".log_start.new",
             ".read_cursor.x.new",
+            "cut.70",
+            ".cut.70.new",
             "tmp",
         ] {
             assert!(known(name), "{name}");
@@ -507,6 +518,8 @@ mod tests {
             "x",
             "read_cursor.",
             "read_cursor.-",
+            "cut.",
+            "cut.x",
             "lock.*",
             ".*.new",
             ".tmp.new",

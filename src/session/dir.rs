@@ -10,7 +10,7 @@ mod reporting;
 mod spec;
 
 use std::{
-    fs::{File, TryLockError},
+    fs::File,
     io::{self, Write},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -72,6 +72,8 @@ pub(super) const COMPLETION_CURSOR: &str = "completion_cursor";
 pub(crate) const SIZES: &str = "sizes";
 pub(crate) const TIMES: &str = "times";
 pub(super) const SCREEN_CACHE: &str = "screen";
+/// Before the offset at which a screen was cut.
+pub(super) const CUT: &str = "cut.";
 const SCREEN_CACHE_LOCK: &str = "lock.screen";
 
 /// How long a killed relay may take to be gone.
@@ -560,24 +562,25 @@ impl SessionDir {
         }
     }
 
-    /// The screen that an earlier reader has stored.
-    pub(crate) fn kept_screen(&self) -> Option<Vec<u8>> {
-        self.folder.read(SCREEN_CACHE, LONGEST_SCREEN_CACHE).ok()
+    /// The screen that an earlier reader has stored in this file.
+    pub(crate) fn kept_screen(&self, file: &str) -> Option<Vec<u8>> {
+        self.folder.read(file, LONGEST_SCREEN_CACHE).ok()
     }
 
-    /// Its age.
+    /// The age of the one that is not cut.
     pub(crate) fn kept_screen_age(&self) -> Option<Duration> {
         self.folder.modified(SCREEN_CACHE).ok()?.elapsed().ok()
     }
 
-    /// Replaces it, unless another process is replacing it now.
-    pub(crate) fn keep_screen(&self, content: &[u8]) -> io::Result<()> {
+    /// Replaces it, unless other processes replace one until then.
+    pub(crate) fn keep_screen(&self, file: &str, content: &[u8], deadline: Deadline) -> io::Result<()> {
         let lock = self.folder.open_lock(SCREEN_CACHE_LOCK)?;
-        match lock.try_lock() {
-            Err(TryLockError::WouldBlock) => Ok(()),
-            Err(TryLockError::Error(error)) => Err(error),
-            Ok(()) => self.folder.replace(SCREEN_CACHE, content),
-        }
+        let _locked = lock::take(lock, SCREEN_CACHE_LOCK, LockKind::Alone, deadline)?;
+        self.folder.replace(file, content)
+    }
+
+    pub(crate) fn drop_screen(&self, file: &str) -> io::Result<()> {
+        self.folder.remove_file(file.as_ref())
     }
 
     /// Fails if a session's input is not the FIFO that it was made with.

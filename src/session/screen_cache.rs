@@ -7,6 +7,9 @@
 //! A program may draw an update between two sequences (DEC private mode 2026), to be shown as a whole.
 //! Until it is finished, calls see the screen before it, but not for long, and not after a resize.
 //!
+//! A screen may also be cut: from then on there is nothing that had scrolled off before, or nothing at all.
+//! Such a screen has a file of its own, which is no cache: the log does not have where it was cut.
+//!
 //! The log does not contain the terminal's size; the file `sizes` does. Each of its lines, `<offset> <cols>
 //! <rows>`, is a size that is valid from that byte of the log on. A process that changes the size adds the
 //! line before anything is logged after it.
@@ -17,7 +20,7 @@ use memchr::memmem;
 
 use crate::{
     outcome::{Result, Trying},
-    session::{OutputLog, SessionDir},
+    session::{OutputLog, SessionDir, dir},
     sys::{deadline::Deadline, pty::Size},
     terminal::{screen::Screen, text::Strip},
 };
@@ -51,10 +54,15 @@ const HIDDEN: Duration = Duration::from_secs(1);
 /// A longer update is shown while it comes.
 const LONGEST_UPDATE: u64 = 1 << 20;
 
+/// How long others may take to store a screen before one that is cut.
+const CUTTING: Duration = Duration::from_secs(5);
+
 /// The screen of a session, at some place in its log.
 pub(crate) struct ScreenCache {
     pub(crate) screen: Screen,
     offset: u64,
+    // The name of the file in which it is stored.
+    file: String,
     // The offset of the stored screen; 0 if there is none. And whether it hides an update there.
     kept: (u64, bool),
     // The offset of the update that is hidden, and the end of that time.
@@ -64,16 +72,45 @@ pub(crate) struct ScreenCache {
 impl ScreenCache {
     /// The present screen.
     pub(crate) fn look(session: &SessionDir) -> Result<ScreenCache> {
+        ScreenCache::look_from(session, 0)
+    }
+
+    /// The present screen, if it was cut at `from`.
+    pub(crate) fn look_from(session: &SessionDir, from: u64) -> Result<ScreenCache> {
         let log = session.log()?;
         let length = log.length().trying(what(session))?;
-        let mut cache = ScreenCache::begin(session, &log)?;
+        let mut cache = ScreenCache::begin_from(session, &log, from)?;
         let seen = cache.seen_length(session, &log, length)?;
         cache.follow(session, &log, seen)?;
         // The next reader sees by its age for how long the update has been hidden.
         if cache.hidden.is_some() && cache.kept != (seen, true) {
-            let _ = cache.keep(session, &log);
+            let _ = cache.keep(session, &log, Duration::ZERO);
         }
         Ok(cache)
+    }
+
+    /// Cuts the screen that was cut at `from` before: forgets what has scrolled off or, if `resets`, all of
+    /// it. Returns where it has been cut now.
+    pub(crate) fn cut(session: &SessionDir, from: u64, resets: bool) -> Result<u64> {
+        let mut cache = ScreenCache::look_from(session, from)?;
+        let at = cache.offset;
+        if at == 0 {
+            return Ok(0);
+        }
+        if resets {
+            cache.screen.feed(b"\x18\x1bc");
+        }
+        cache.screen.clear_history();
+        cache.file = file_from(at);
+        let log = session.log()?;
+        cache
+            .keep(session, &log, CUTTING)
+            .trying(format_args!("cut the screen of '{}'", session.handle()))?;
+        if ![0, at].contains(&from) {
+            // If it stays, it goes with the session.
+            let _ = session.drop_screen(&file_from(from));
+        }
+        Ok(at)
     }
 
     /// The screen with all of an update that is not finished, when the log had this `length`; or a later one, if the cache is newer.
@@ -85,13 +122,23 @@ impl ScreenCache {
 
     /// The screen of the last update, or the initial one.
     pub(crate) fn begin(session: &SessionDir, log: &OutputLog) -> Result<ScreenCache> {
+        ScreenCache::begin_from(session, log, 0)
+    }
+
+    fn begin_from(session: &SessionDir, log: &OutputLog, from: u64) -> Result<ScreenCache> {
         let now = log.length().trying(what(session))?;
-        Ok(match ScreenCache::kept(session, log, now) {
+        let file = file_from(from);
+        let mut cache = match ScreenCache::kept(session, log, now, &file) {
             Some(cache) => cache,
             None => {
-                ScreenCache { screen: screen_of(Size::DEFAULT), offset: 0, kept: (0, false), hidden: None }
+                let screen = screen_of(Size::DEFAULT);
+                ScreenCache { screen, offset: from, file, kept: (0, false), hidden: None }
             }
-        })
+        };
+        if let Some(lines) = session.settings().history {
+            cache.screen.limit_history(usize::try_from(lines).unwrap_or(usize::MAX));
+        }
+        Ok(cache)
     }
 
     /// The offset in the log that it has come to.
@@ -142,7 +189,7 @@ impl ScreenCache {
     pub(crate) fn keep_if_worth(&mut self, session: &SessionDir, log: &OutputLog) {
         if self.offset - self.kept.0 >= WORTH_KEEPING {
             // Without it, the next reader reads more.
-            let _ = self.keep(session, log);
+            let _ = self.keep(session, log, Duration::ZERO);
         }
     }
 
@@ -181,8 +228,8 @@ impl ScreenCache {
         Ok(())
     }
 
-    fn kept(session: &SessionDir, log: &OutputLog, length: u64) -> Option<ScreenCache> {
-        let kept = session.kept_screen()?;
+    fn kept(session: &SessionDir, log: &OutputLog, length: u64, file: &str) -> Option<ScreenCache> {
+        let kept = session.kept_screen(file)?;
         let (sum, rest) = kept.strip_prefix(MAGIC)?.split_first_chunk()?;
         if u64::from_le_bytes(*sum) != checksum(rest) {
             return None;
@@ -202,16 +249,18 @@ impl ScreenCache {
         Some(ScreenCache {
             screen: Screen::resumed(saved)?,
             offset,
+            file: file.to_owned(),
             kept: (offset, *hides != 0),
             hidden: None,
         })
     }
 
-    fn keep(&mut self, session: &SessionDir, log: &OutputLog) -> io::Result<()> {
+    fn keep(&mut self, session: &SessionDir, log: &OutputLog, patience: Duration) -> io::Result<()> {
         let hides = self.hidden.is_some();
         let print = fingerprint(log, self.offset)?.to_le_bytes();
         let rest = [&self.offset.to_le_bytes()[..], &print, &[hides.into()], &self.screen.save()].concat();
-        session.keep_screen(&[MAGIC, &checksum(&rest).to_le_bytes(), &rest].concat())?;
+        let content = [MAGIC, &checksum(&rest).to_le_bytes(), &rest].concat();
+        session.keep_screen(&self.file, &content, Deadline::after(patience))?;
         self.kept = (self.offset, hides);
         Ok(())
     }
@@ -239,6 +288,14 @@ pub(crate) fn beside_prompt(session: &SessionDir, log: &OutputLog, offset: u64) 
     alone.feed(prompt);
     let (row, end) = alone.cursor();
     Ok(if row == 1 { screen.before_last(end - 1) } else { String::new() })
+}
+
+/// The file of a screen that was cut there.
+fn file_from(from: u64) -> String {
+    match from {
+        0 => dir::SCREEN_CACHE.to_owned(),
+        from => format!("{}{from}", dir::CUT),
+    }
 }
 
 pub(crate) fn screen_of(size: Size) -> Screen {

@@ -41,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) record: bool,
     /// Pagers keep waiting for a person.
     pub(crate) pager: bool,
+    /// How many lines are kept that have scrolled off its screen. `None`: the usual number.
+    pub(crate) history: Option<u64>,
     /// The directory in which it was started: absolute. `None` if it is unknown.
     pub(crate) start_folder: Option<Vec<u8>>,
     /// In which boot of the machine: the kernel's random id of it.
@@ -93,6 +95,7 @@ impl Settings {
             ("max_log", written(self.max_log.map(|size| size.to_string()))),
             ("record", self.record.then(|| b"yes".to_vec())),
             ("pager", self.pager.then(|| b"yes".to_vec())),
+            ("history", written(self.history.map(|lines| lines.to_string()))),
             (START_FOLDER, self.start_folder.clone()),
             ("boot", self.boot.clone()),
         ];
@@ -116,6 +119,7 @@ impl Settings {
                 b"max_log" => settings.max_log = Some(number(&value)?),
                 b"record" => settings.record = true,
                 b"pager" => settings.pager = true,
+                b"history" => settings.history = Some(number(&value)?),
                 key if key == START_FOLDER.as_bytes() => settings.start_folder = Some(value),
                 b"boot" => settings.boot = Some(value),
                 key => _ = settings.jail.read_line(key, &value)?,
@@ -174,6 +178,7 @@ mod tests {
             },
             record: true,
             pager: true,
+            history: Some(10_000),
             start_folder: Some(b"/a b".to_vec()),
             boot: Some(b"0-1".to_vec()),
         };

@@ -556,8 +556,8 @@ impl Format<'_> {
             known::CURSOR_FLAG => of_screen(&|screen| truth(screen.has_visible_cursor())),
             known::CURSOR_CHARACTER => of_screen(&|screen| screen.at_cursor()),
             known::ALTERNATE_ON => of_screen(&|screen| truth(screen.is_alternate())),
-            known::HISTORY_SIZE => of_screen(&|screen| pane.history(screen).to_string()),
-            known::HISTORY_BYTES => of_screen(&|screen| (pane.history(screen) * 40).to_string()),
+            known::HISTORY_SIZE => of_screen(&|screen| screen.history().to_string()),
+            known::HISTORY_BYTES => of_screen(&|screen| (screen.history() * 40).to_string()),
             // None is saved.
             known::ALTERNATE_SAVED_X | known::ALTERNATE_SAVED_Y => u32::MAX.to_string(),
             known::HISTORY_LIMIT => pane.limit.to_string(),

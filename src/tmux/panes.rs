@@ -70,7 +70,8 @@ pub(crate) fn start(space: &Space, state: &State, start: Start<'_>) -> Result<Ha
     let home = env::var_os("HOME").map(PathBuf::from);
     let cwd = Some(Path::new(start.cwd)).filter(is_folder).or(home.as_deref().filter(is_folder));
     let command = command(state, start.session, start.words);
-    let settings = Settings { pager: true, ..Settings::default() };
+    let history = Some(u64::from(state.history_limit(start.session)));
+    let settings = Settings { pager: true, history, ..Settings::default() };
     let size = size(start.size);
     let cwd = cwd.unwrap_or(Path::new("/")).to_owned();
     CreateOptions::plain(command, cwd, size, variables, start.umask, SpawnVia::Relay, settings).start()
@@ -111,12 +112,6 @@ impl Pane {
     pub(crate) fn open(&self) -> Option<SessionDir> {
         let handle = Handle::parse(self.handle.as_bytes())?;
         StateDir::open().ok()?.session(&Target::Handle(handle)).ok()
-    }
-
-    /// How many lines there are above its screen.
-    pub(crate) fn history(&self, screen: &Screen) -> usize {
-        let all = screen.history(usize::MAX);
-        all.saturating_sub(self.cleared as usize).min(self.limit as usize)
     }
 
     /// Has its program ended? If that is unknown, it lives.
@@ -332,13 +327,15 @@ pub(crate) fn window_name(command: &str) -> String {
 
 /// The screen of a pane, since it was reset.
 pub(crate) fn screen(pane: &Pane) -> Option<Screen> {
-    let session = pane.open()?;
-    if pane.from == 0 {
-        return Some(ScreenCache::look(&session).ok()?.screen);
+    Some(ScreenCache::look_from(&pane.open()?, pane.from).ok()?.screen)
+}
+
+impl Pane {
+    /// Forgets what has scrolled off its screen or, if `resets`, all of it.
+    pub(crate) fn cut(&mut self, resets: bool) -> Result<()> {
+        if let Some(session) = self.open() {
+            self.from = ScreenCache::cut(&session, self.from, resets)?;
+        }
+        Ok(())
     }
-    let log = session.log().ok()?;
-    let size = size(pane.size);
-    let mut screen = Screen::new(size.cols, size.rows);
-    screen.feed(&log.bytes(pane.from, log.length().ok()?).ok()?);
-    Some(screen)
 }

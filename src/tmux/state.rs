@@ -214,9 +214,7 @@ pub(crate) struct Pane {
     pub(crate) size: (u32, u32),
     /// The process that pipe-pane has started.
     pub(crate) pipe: Option<u32>,
-    /// How many lines its history had when it was cleared.
-    pub(crate) cleared: u64,
-    /// The position in the log at which its terminal was reset.
+    /// The position in the log at which its history was cleared, or its terminal reset.
     pub(crate) from: u64,
     pub(crate) input_off: bool,
     pub(crate) limit: u32,
@@ -537,7 +535,6 @@ fn pane(pane: &mut Pane, fields: &mut Fields<'_>) {
     fields.number(&mut pane.size.0);
     fields.number(&mut pane.size.1);
     fields.maybe_id(&mut pane.pipe);
-    fields.big(&mut pane.cleared);
     fields.big(&mut pane.from);
     fields.truth(&mut pane.input_off);
     fields.number(&mut pane.limit);

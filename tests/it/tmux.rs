@@ -170,6 +170,35 @@ fn what_a_screen_shows_is_captured() {
 }
 
 #[test]
+fn a_pane_keeps_as_many_lines_as_its_history_limit() {
+    let scratch = Scratch::new();
+    let script = "seq 2500; read x; seq 40; read x; echo end; exec cat";
+    told(&scratch, &["new-session", "-d", "-s", "a", script]);
+    told(&scratch, &["set-option", "-g", "history-limit", "3000"]);
+    told(&scratch, &["new-window", "-d", "-t", "a:1", "seq 4000; exec cat"]);
+    let lines = |pane: &str| {
+        let size = told(&scratch, &["display", "-p", "-t", pane, "#{history_size} #{history_limit}"]);
+        let text = tmux(&scratch, &["capture-pane", "-p", "-S", "-", "-t", pane]).code(0).out();
+        (text.lines().count() - 24, text.lines().next().unwrap_or_default().to_owned(), size)
+    };
+    screen_has(&scratch, "a:1", "4000");
+    assert_eq!(lines("a:1"), (3000, "978".into(), "3000 3000".into()));
+    screen_has(&scratch, "a:0", "2500");
+    assert_eq!(lines("a:0"), (2000, "478".into(), "2000 2000".into()));
+    // A full one, too, is empty when it has been cleared.
+    told(&scratch, &["clear-history", "-t", "a:0"]);
+    assert_eq!(lines("a:0"), (0, "2478".into(), "0 2000".into()));
+    told(&scratch, &["send-keys", "-t", "a:0", "Enter"]);
+    screen_has(&scratch, "a:0", "40");
+    assert_eq!(lines("a:0"), (41, "2478".into(), "41 2000".into()));
+    told(&scratch, &["clear-history", "-t", "a:0", ";", "send-keys", "-t", "a:0", "-R", "Enter"]);
+    screen_has(&scratch, "a:0", "end");
+    let shown = tmux(&scratch, &["capture-pane", "-p", "-S", "-", "-t", "a:0"]).code(0).out();
+    assert_eq!(shown.split_whitespace().collect::<Vec<_>>(), ["end"]);
+    scratch.ts(&["doctor"]).code(0);
+}
+
+#[test]
 fn a_pipe_gets_what_comes_and_outlives_the_call() {
     let scratch = Scratch::new();
     let file = scratch.path.join("piped");

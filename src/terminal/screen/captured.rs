@@ -5,7 +5,7 @@
 
 use super::{
     Screen,
-    grid::{Colour, Line, Pen},
+    grid::{Colour, LONGEST_HISTORY, Line, Pen},
 };
 
 /// How rows are captured.
@@ -19,9 +19,18 @@ pub(crate) struct Capture {
 }
 
 impl Screen {
-    /// How many lines have scrolled off, at most so many.
-    pub(crate) fn history(&self, limit: usize) -> usize {
-        self.grid.history.len().min(limit)
+    /// How many lines there are that have scrolled off.
+    pub(crate) fn history(&self) -> usize {
+        self.grid.history.len()
+    }
+
+    /// Keeps so many of them from now on.
+    pub(crate) fn limit_history(&mut self, lines: usize) {
+        self.grid.limit = lines.min(LONGEST_HISTORY);
+    }
+
+    pub(crate) fn clear_history(&mut self) {
+        self.grid.clear_history();
     }
 
     /// The character at the cursor.

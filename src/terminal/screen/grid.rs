@@ -6,8 +6,11 @@
 
 use std::{collections::VecDeque, mem};
 
-/// How many lines are kept that have scrolled off.
-pub(super) const HISTORY: usize = 2_000;
+/// How many lines are kept that have scrolled off, unless more or less are wanted.
+const HISTORY: usize = 2_000;
+
+/// As many as are kept at most: an empty line takes memory, too.
+pub(super) const LONGEST_HISTORY: usize = 200_000;
 
 /// How many cells a screen keeps, and how many the lines that have scrolled off it.
 /// A larger screen (2,000 x 2,000 is not) keeps the first columns of each line:
@@ -438,6 +441,8 @@ pub(super) struct Grid {
     pub(super) history: VecDeque<Line>,
     /// Lines that scroll off are kept; those of the alternate screen are not.
     pub(super) keeps_history: bool,
+    /// How many lines of it are kept.
+    pub(super) limit: usize,
     /// How many of the last lines of the history come back when the screen grows.
     pub(super) returning: usize,
     // How many cells the history has.
@@ -451,6 +456,7 @@ impl Grid {
             rows: blank_lines(rows),
             history: VecDeque::new(),
             keeps_history: true,
+            limit: HISTORY,
             returning: 0,
             history_cells: 0,
         }
@@ -459,7 +465,8 @@ impl Grid {
     /// A grid that was saved.
     pub(super) fn of(cols: usize, rows: VecDeque<Line>, history: VecDeque<Line>, returning: usize) -> Grid {
         let history_cells = history.iter().map(|line| line.cells.len()).sum();
-        Grid { cols, rows, history, keeps_history: true, returning, history_cells }
+        let limit = HISTORY.max(history.len());
+        Grid { cols, rows, history, keeps_history: true, limit, returning, history_cells }
     }
 
     pub(super) fn height(&self) -> usize {
@@ -668,10 +675,10 @@ impl Grid {
         }
         self.history_cells += line.cells.len();
         // Once for all of them: what is not used takes no memory, and to grow is to copy.
-        self.history.reserve((HISTORY + 1).saturating_sub(self.history.len()));
+        self.history.reserve((self.limit.min(HISTORY) + 1).saturating_sub(self.history.len()));
         self.history.push_back(line);
         let mut spare = Line::default();
-        while self.history.len() > HISTORY || self.history_cells > CELLS {
+        while self.history.len() > self.limit || self.history_cells > CELLS {
             let Some(oldest) = self.history.pop_front() else { break };
             self.history_cells -= oldest.cells.len();
             spare = oldest;

@@ -13,7 +13,7 @@ use super::{
     modes::Modes,
     titles::{self, Pushed},
 };
-use crate::terminal::screen::grid::{Cell, Colour, Grid, HISTORY, Line, Pen};
+use crate::terminal::screen::grid::{Cell, Colour, Grid, LONGEST_HISTORY, Line, Pen};
 use crate::terminal::{
     parser::{LONGEST_CLIPBOARD, LONGEST_STRING, PARAMETERS, Parameter},
     tokenizer::State,
@@ -227,7 +227,7 @@ impl<'a> Reader<'a> {
         }
         let mut screen = Screen::new(cols as u16, 1);
         (screen.links, screen.clipboard) = (links, clipboard);
-        let history = self.lines(HISTORY as u64)?;
+        let history = self.lines(LONGEST_HISTORY as u64)?;
         let returning = self.size(history.len())?;
         screen.grid = Grid::of(cols, rows, history, returning);
         screen.cursor = self.cursor(cols - 1, height - 1)?;

@@ -10,13 +10,13 @@
 use memchr::{memchr, memchr2, memchr3, memmem, memrchr_iter};
 
 use super::Screen;
-use crate::terminal::{
-    screen::grid::HISTORY,
-    tokenizer::{BEL, C1_LEAD, ESC, State, control_sequence_length, is_c1},
-};
+use crate::terminal::tokenizer::{BEL, C1_LEAD, ESC, State, control_sequence_length, is_c1};
 
 /// Shorter output is drawn, since finding out costs as much.
 const WORTH_IT: usize = 512 * 1024;
+
+/// How many ends of lines are tried for one that no program could have made otherwise.
+const MOST_TRIED: usize = 2_000;
 
 /// How much is drawn where a stretch ends, before the next one is looked for.
 const STEP: usize = 64 * 1024;
@@ -56,9 +56,9 @@ impl Screen {
 
     /// The start of the last lines, after which nothing of the bytes before them is left.
     fn end_of_what_goes(&self, bytes: &[u8]) -> Option<usize> {
-        let history = if self.grid.keeps_history { HISTORY } else { 0 };
+        let history = if self.grid.keeps_history { self.grid.limit } else { 0 };
         let ends = memrchr_iter(b'\n', bytes).skip(history + self.height());
-        ends.take(HISTORY).find(|at| *at > 0 && bytes[at - 1] == b'\r').map(|at| at + 1)
+        ends.take(MOST_TRIED).find(|at| *at > 0 && bytes[at - 1] == b'\r').map(|at| at + 1)
     }
 
     /// Does what sequences among these bytes do to more than cells.

@@ -166,7 +166,7 @@ pub(super) fn capture_pane(caller: &Caller, turn: &mut Turn, call: &Call) -> Res
     let screen =
         panes::screen(&pane).ok_or_else(|| Failure::failed(format!("can't find pane: %{}", pane.id)))?;
     let (_, rows) = screen.size();
-    let history = pane.history(&screen) as i64;
+    let history = screen.history() as i64;
     let last = rows as i64 - 1;
     let edge = |flag: char, open: i64, usual: i64| match call.value(flag) {
         None => usual,
@@ -203,9 +203,5 @@ pub(super) fn capture_pane(caller: &Caller, turn: &mut Turn, call: &Call) -> Res
 
 pub(super) fn clear_history(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
     let at = caller.at(turn, call, Kind::Pane)?;
-    let pane = turn.state.pane_mut(at.pane);
-    if let Some(screen) = panes::screen(pane) {
-        pane.cleared = screen.history(usize::MAX) as u64;
-    }
-    Ok(())
+    turn.state.pane_mut(at.pane).cut(false)
 }

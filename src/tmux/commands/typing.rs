@@ -46,9 +46,7 @@ fn typed_into(turn: &Turn, at: Target) -> Vec<Pane> {
 pub(super) fn send_keys(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
     let at = caller.at(turn, call, Kind::Pane)?;
     if call.has('R') {
-        let pane = turn.state.pane_mut(at.pane);
-        let end = pane.open().and_then(|session| session.log().ok()?.length().ok());
-        (pane.from, pane.cleared) = (end.unwrap_or(pane.from), 0);
+        turn.state.pane_mut(at.pane).cut(true)?;
     }
     if modes::takes(turn.state.pane_mut(at.pane), call)? {
         return Ok(());
