@@ -308,7 +308,7 @@ impl StateDir {
     }
 
     /// Is a session of this handle being made?
-    pub(super) fn is_being_made(&self, handle: &Handle) -> bool {
+    pub(crate) fn is_being_made(&self, handle: &Handle) -> bool {
         let name = OsString::from(format!("{NEW}{handle}"));
         let sessions = self.sessions.as_ref().filter(|sessions| sessions.has(&name.to_string_lossy()));
         sessions.is_some_and(|sessions| lock_of_nobody(sessions, &name).is_none())

@@ -17,10 +17,11 @@ use std::{
 use crate::{
     cli::{self, Args},
     outcome::{Failure, Result},
+    session::Handle,
     tmux::{
         format::{Format, Seen, VERSION, name_of_window},
         panes,
-        state::{Keep, Space, State},
+        state::{Keep, Setting, Space, State},
         target::{Finder, Kind, Target},
         words::{self, Call, Usage},
     },
@@ -53,6 +54,8 @@ struct Turn {
     depth: u32,
     /// The session to show when it has ended.
     shown: Option<u32>,
+    /// Sessions that a killed call has begun, and of which it is not known yet whether they will be.
+    unsettled: Vec<Handle>,
 }
 
 /// Executes the words of a call.
@@ -212,23 +215,20 @@ impl Caller {
         if let Some(state) = &mut state {
             state.reap();
         }
-        let keeps = |state: &State| {
-            !state.sessions.is_empty()
-                || state
-                    .setting("s", "exit-empty")
-                    .is_some_and(|setting| setting.value.as_deref() == Some("off"))
-        };
-        if let (Some(state), true) = (state.as_ref().filter(|state| !keeps(state)), lock.is_some()) {
-            waiting::give_up(self, state);
-            self.space.store(None)?;
-            self.clear_files()?;
+        let mut turn = Turn { lock, ..Turn::default() };
+        let runs = state.as_ref().is_some_and(|state| !state.is_over());
+        turn.state = state.unwrap_or_default();
+        if turn.lock.is_some() {
+            self.settle_begun(&mut turn)?;
         }
-        let state = state.filter(keeps);
-        let mut turn = match state {
-            Some(state) => return Ok(Turn { state, lock, ..Turn::default() }),
-            None if starts => Turn { lock, ..Turn::default() },
-            None => return Err(self.space.not_running()),
-        };
+        match runs {
+            true => return Ok(turn),
+            false if starts => turn.state = self.given_up(&mut turn.state)?,
+            false => {
+                self.finish(turn)?;
+                return Err(self.space.not_running());
+            }
+        }
         turn.state.main.started = panes::now();
         turn.state.main.pid = std::process::id();
         for file in &self.files {
@@ -238,33 +238,62 @@ impl Caller {
         Ok(turn)
     }
 
+    /// Has ended what a killed call has begun. What is being made may become a session, or not: that is
+    /// left for a later call.
+    fn settle_begun(&self, turn: &mut Turn) -> Result<()> {
+        for handle in self.space.begun()? {
+            if turn.state.names(&handle) {
+                continue;
+            }
+            match panes::is_being_made(&handle)? {
+                true => turn.unsettled.push(handle),
+                false => turn.state.doomed.push(Setting::new("", handle.as_str(), None)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What is left of a state for which no server runs any more.
+    fn given_up(&self, state: &mut State) -> Result<State> {
+        waiting::give_up(self, state);
+        self.clear_files()?;
+        Ok(State { doomed: std::mem::take(&mut state.doomed), ..State::default() })
+    }
+
     /// Writes the state down, and ends what is to end.
     fn finish(&self, mut turn: Turn) -> Result<()> {
         if turn.lock.is_none() {
             return Ok(());
         }
         turn.state.settle(&self.space);
-        let doomed: Vec<String> = turn.state.doomed.iter().map(|doomed| doomed.name.clone()).collect();
-        let is_empty = turn.state.sessions.is_empty()
-            && turn.state.option_in(&["s".to_owned()], "exit-empty").as_deref() != Some("off");
-        self.space.store((!is_empty).then_some(&mut turn.state))?;
-        if is_empty {
-            waiting::give_up(self, &turn.state);
-            self.clear_files()?;
+        if turn.state.is_over() {
+            turn.state = self.given_up(&mut turn.state)?;
         }
+        self.store(&mut turn.state)?;
+        // They are panes now, or to be ended.
+        for handle in self.space.begun()? {
+            if !turn.unsettled.contains(&handle) {
+                self.space.forget_begun(&handle)?;
+            }
+        }
+        let doomed: Vec<String> = turn.state.doomed.iter().map(|doomed| doomed.name.clone()).collect();
         if doomed.is_empty() {
             return Ok(());
         }
         drop(turn.lock.take());
         let ended: Vec<Result<()>> = doomed.iter().map(|handle| panes::end(handle)).collect();
-        if !is_empty {
-            let _lock = self.space.lock()?;
-            if let Some(mut state) = self.space.load()? {
-                state.doomed.keep(&|left| !doomed.contains(&left.name));
-                self.space.store(Some(&mut state))?;
-            }
+        let _lock = self.space.lock()?;
+        if let Some(mut state) = self.space.load()? {
+            state.doomed.keep(&|left| !doomed.contains(&left.name));
+            self.store(&mut state)?;
         }
         Failure::all(ended.into_iter().filter_map(Result::err).collect())
+    }
+
+    /// Writes the state down; no file, if there is nothing in it.
+    fn store(&self, state: &mut State) -> Result<()> {
+        let is_empty = state.is_over() && state.doomed.is_empty();
+        self.space.store((!is_empty).then_some(state))
     }
 
     /// Removes the files of buffers and channels.

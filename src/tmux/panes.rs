@@ -74,7 +74,13 @@ pub(crate) fn start(space: &Space, state: &State, start: Start<'_>) -> Result<Ha
     let settings = Settings { pager: true, history, ..Settings::default() };
     let size = size(start.size);
     let cwd = cwd.unwrap_or(Path::new("/")).to_owned();
-    CreateOptions::plain(command, cwd, size, variables, start.umask, SpawnVia::Relay, settings).start()
+    let options = CreateOptions::plain(command, cwd, size, variables, start.umask, SpawnVia::Relay, settings);
+    options.start_noting(&|handle| space.note_begun(handle))
+}
+
+/// Is the session of that handle still being made?
+pub(crate) fn is_being_made(handle: &Handle) -> Result<bool> {
+    Ok(StateDir::open()?.is_being_made(handle))
 }
 
 pub(crate) fn size((cols, rows): (u32, u32)) -> Size {

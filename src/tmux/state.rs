@@ -3,6 +3,10 @@
 //! The file is replaced as a whole, under a lock. A pane is a session of nbs, and the kernel tells
 //! whether it lives; so the state is true after any kill as soon as it is read: a pane whose session
 //! has ended is taken out then. No file means that no server runs.
+//!
+//! Before a session for a pane is begun, an empty file with its handle is made here. It goes when the state
+//! with that pane has been written. If the call was killed before that, the next one finds it, and ends
+//! the session, which no pane names.
 
 use std::{
     fs::File,
@@ -14,7 +18,7 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{StateDir, TMUX},
+    session::{Handle, StateDir, TMUX, Target},
     sys::{
         deadline::Deadline,
         files::{self, Folder},
@@ -25,6 +29,8 @@ use crate::{
 
 const STATE: &str = "state";
 const LOCK: &str = "lock";
+/// Begins the name of the file of a session that is begun for a pane.
+const BEGUN: &str = "n";
 /// Begins the name of a folder for `-S`.
 const BY_PATH: char = '@';
 const LONGEST: u64 = 64 << 20;
@@ -129,10 +135,31 @@ impl Space {
         done.trying(format_args!("write '{}'", self.folder.join(STATE).display()))
     }
 
+    /// Notes that the session of a new pane is begun.
+    pub(crate) fn note_begun(&self, handle: &Handle) -> Result<()> {
+        self.within(|folder| folder.create(&format!("{BEGUN}{handle}"), b""))
+    }
+
+    /// Those that are noted.
+    pub(crate) fn begun(&self) -> Result<Vec<Handle>> {
+        self.within(|folder| {
+            Ok(folder.names()?.iter().filter_map(|name| begun(&name.to_string_lossy())).collect())
+        })
+    }
+
+    pub(crate) fn forget_begun(&self, handle: &Handle) -> Result<()> {
+        self.within(|folder| folder.remove_file(format!("{BEGUN}{handle}").as_ref()))
+    }
+
     /// A file of this name space, as one of a buffer.
     pub(crate) fn within<T>(&self, work: impl FnOnce(&Folder) -> io::Result<T>) -> Result<T> {
         self.open().and_then(|folder| work(&folder)).trying(format_args!("use '{}'", self.folder.display()))
     }
+}
+
+/// The handle in the name of such a file.
+fn begun(name: &str) -> Option<Handle> {
+    Handle::parse(name.strip_prefix(BEGUN)?.as_bytes())
 }
 
 fn spaces() -> Result<PathBuf> {
@@ -458,17 +485,45 @@ pub(crate) fn faults() -> Vec<(String, String)> {
                 |kind| file.strip_prefix(kind).is_some_and(|digits: &str| digits.parse::<u32>().is_ok());
             let name = file.strip_prefix('.').and_then(|name| name.strip_suffix(".new")).unwrap_or(&file);
             let is_buffer = name.strip_prefix('b').is_some_and(|digits| digits.parse::<u32>().is_ok());
-            if ![STATE, LOCK].contains(&name) && !is_buffer && !is_numbered('w') {
+            let is_begun = begun(&file).is_some();
+            if ![STATE, LOCK].contains(&name) && !is_buffer && !is_numbered('w') && !is_begun {
                 let what = format!("'{}' is not a file of nbs", path.join(&*file).display());
                 faults.push((what, "remove it".into()));
             }
         }
-        let Ok(text) = folder.read(STATE, LONGEST) else { continue };
+        let text = folder.read(STATE, LONGEST);
+        // A call that has the lock may be making it.
+        if folder.open_lock(LOCK).is_ok_and(|lock| lock.try_lock().is_ok()) {
+            faults.extend(left_sessions(&folder));
+        }
+        let Ok(text) = text else { continue };
         let text = String::from_utf8_lossy(&text);
         let is_whole = text.starts_with("m\t") && text.ends_with('\n') && !State::parse(&text).mend();
         if !is_whole {
             let what = format!("'{}' is damaged", path.join(STATE).display());
             faults.push((what, "'nbs tmux kill-server' ends what is left".into()));
+        }
+    }
+    faults
+}
+
+/// The sessions that killed calls have left, and that no pane names.
+fn left_sessions(folder: &Folder) -> Vec<(String, String)> {
+    let state = folder.read(STATE, LONGEST).unwrap_or_default();
+    let state = State::parse(&String::from_utf8_lossy(&state));
+    let mut faults = Vec::new();
+    for name in folder.names().unwrap_or_default() {
+        let Some(handle) = begun(&name.to_string_lossy()).filter(|handle| !state.names(handle)) else {
+            continue;
+        };
+        let target = Target::Handle(handle.clone());
+        if StateDir::open().and_then(|state_dir| state_dir.session(&target)).is_ok() {
+            let what =
+                format!("session '{handle}' was begun by a call that was killed, and no pane names it");
+            faults.push((
+                what,
+                format!("'nbs-ts kill {handle}' ends it, and so does the next pane that is made"),
+            ));
         }
     }
     faults
@@ -677,6 +732,17 @@ impl State {
         };
         options.keep(&is_there);
         variables.keep(&is_there);
+    }
+
+    /// Is it the session of a pane?
+    pub(crate) fn names(&self, handle: &Handle) -> bool {
+        self.panes.iter().any(|pane| pane.handle == handle.as_str())
+    }
+
+    /// Is nothing left for which a server would run?
+    pub(crate) fn is_over(&self) -> bool {
+        self.sessions.is_empty()
+            && self.setting("s", "exit-empty").and_then(|setting| setting.value.as_deref()) != Some("off")
     }
 
     pub(crate) fn add_pane(&mut self, pane: Pane) {

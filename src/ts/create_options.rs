@@ -150,7 +150,12 @@ impl CreateOptions {
     }
 
     /// Starts it, and warns the caller if necessary.
-    pub(crate) fn start(mut self) -> Result<Handle> {
+    pub(crate) fn start(self) -> Result<Handle> {
+        self.start_noting(&|_| Ok(()))
+    }
+
+    /// The same; `note` is called before anybody can see it.
+    pub(crate) fn start_noting(mut self, note: Note<'_>) -> Result<Handle> {
         let cwd = match &self.folder {
             StartFolder::Callers => None,
             StartFolder::Folder(folder) => Some(folder.clone()),
@@ -166,9 +171,11 @@ impl CreateOptions {
             started: SystemTime::now(),
             settings: self.settings,
         };
-        start(spec, cwd.as_deref(), self.environment, self.umask, self.via)
+        start(spec, cwd.as_deref(), self.environment, self.umask, self.via, note)
     }
 }
+
+type Note<'a> = &'a dyn Fn(&Handle) -> Result<()>;
 
 /// The process that starts the child.
 pub(crate) fn via(call: &CommandLine) -> Result<SpawnVia> {
@@ -302,6 +309,7 @@ fn start(
     mut environment: Environment,
     umask: u32,
     via: SpawnVia,
+    note: Note<'_>,
 ) -> Result<Handle> {
     if let Some(cwd) = cwd {
         files::check_can_enter(cwd).trying(format_args!("start in '{}'", cwd.display()))?;
@@ -324,7 +332,8 @@ fn start(
         environment.push(("TMPDIR".into(), Some(private.into())));
     }
     let sessions = state_dir.sessions_path();
-    let started = relay::start(&pending, &sessions, &spec, umask, cwd, &environment, via);
+    let started = note(&pending.handle)
+        .and_then(|()| relay::start(&pending, &sessions, &spec, umask, cwd, &environment, via));
     match started {
         // The only warning is that there is no helper.
         Ok(Some(warning)) if state_dir.is_first_to_miss_helper() => cli::warn("nbs-ts", &warning),

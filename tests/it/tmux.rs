@@ -346,6 +346,63 @@ fn what_is_killed_leaves_the_others_as_they_are() {
     scratch.ts(&["list"]).code(0).stdout_has("tmux-o.0.0.0");
 }
 
+/// The system calls of a call as `tmux`, each with how many of its kind there were up to it.
+fn system_calls(scratch: &Scratch, arguments: &[&str]) -> Vec<(String, usize)> {
+    let file = scratch.path.join("calls");
+    let mut strace = scratch.command("strace");
+    strace.args(["-qq", "-o"]).arg(&file).arg(binary()).arg("tmux").args(arguments);
+    run(&mut strace).code(0);
+    let mut calls: Vec<(String, usize)> = Vec::new();
+    for line in fs::read_to_string(file).unwrap().lines() {
+        let Some((name, _)) = line.split_once('(') else { continue };
+        let count = calls.iter().filter(|(other, _)| other == name).count() + 1;
+        calls.push((name.to_owned(), count));
+    }
+    calls
+}
+
+#[test]
+fn a_killed_call_leaves_no_session_that_no_window_names() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let making = ["new-window", "-d", "cat"];
+    let calls = system_calls(&scratch, &making);
+    // From when the relay is ready to when all is written down.
+    let ready = calls.iter().position(|(name, _)| name == "shutdown").unwrap();
+    let mut left = 0;
+    for (name, count) in calls[ready..].iter().step_by((calls.len() - ready).div_ceil(8)) {
+        let mut strace = scratch.command("strace");
+        strace.args(["-qq", "-o", "/dev/null", "-e", &format!("inject={name}:signal=KILL:when={count}")]);
+        run(strace.arg(binary()).arg("tmux").args(making));
+        let alive = scratch.ts(&["list"]).out().matches("\talive\t").count();
+        let panes = || told(&scratch, &["list-panes", "-a"]).lines().count();
+        if alive != panes() {
+            left += 1;
+            let doctor = run(scratch.command(binary()).args(["ts", "doctor"])).code(1).out();
+            assert!(doctor.contains("no pane names it"), "{doctor}");
+        }
+        told(&scratch, &["set-option", "-g", "@any", "1"]);
+        let list = scratch.ts(&["list"]).out();
+        assert_eq!(list.matches("\talive\ttmux.a.").count(), panes(), "{name} {count}: {list}");
+        assert_eq!(list.lines().count(), panes(), "{name} {count}: {list}");
+    }
+    assert!(left > 0);
+    scratch.ts(&["doctor"]).code(0);
+    // What was to be ended is ended by the next call, also if no server runs any more.
+    told(&scratch, &["kill-server"]);
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let calls = system_calls(&scratch, &["kill-server"]);
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let stored = calls.iter().position(|(name, _)| name == "renameat").unwrap();
+    let (name, count) = &calls[stored + 1];
+    let mut strace = scratch.command("strace");
+    strace.args(["-qq", "-o", "/dev/null", "-e", &format!("inject={name}:signal=KILL:when={count}")]);
+    run(strace.arg(binary()).args(["tmux", "kill-server"]));
+    scratch.ts(&["list"]).code(0).stdout_has("alive");
+    tmux(&scratch, &["kill-server"]).code(1);
+    scratch.ts(&["list"]).code(0).stdout("");
+}
+
 #[test]
 fn a_person_attaches_and_detaches_by_the_keys_of_tmux() {
     let scratch = Scratch::new();
