@@ -314,6 +314,15 @@ impl StateDir {
         sessions.is_some_and(|sessions| lock_of_nobody(sessions, &name).is_none())
     }
 
+    /// Is it alive for sure? If not, it has to be opened to see.
+    pub(crate) fn is_surely_alive(&self, handle: &Handle) -> bool {
+        let meta = self.sessions.as_ref().and_then(|sessions| {
+            let (meta, _) = sessions.open_file_within(handle.as_str(), dir::META).ok()?;
+            files::is_locked(&meta).ok()
+        });
+        meta.unwrap_or(false)
+    }
+
     /// Has it been removed since it was opened?
     pub(super) fn still_has(&self, session: &SessionDir) -> bool {
         let name = session.handle().as_str();

@@ -19,8 +19,8 @@ use crate::{
     outcome::{Failure, Result},
     session::Handle,
     tmux::{
-        format::{Format, Seen, VERSION, name_of_window},
-        panes,
+        format::{Format, Seen, VERSION, name_of_window, session_name},
+        options, panes,
         state::{Keep, Setting, Space, State},
         target::{Finder, Kind, Target},
         words::{self, Call, Usage},
@@ -182,16 +182,14 @@ fn changes(call: &Call) -> bool {
 impl Caller {
     /// Executes one command.
     fn execute(&self, words: &[String]) -> Result<()> {
-        let state = self.space.load()?;
-        let call = parse(state.as_ref(), words)?;
-        drop(state);
+        let call = parse(self.space.load_if_it_has("command-alias[")?.as_ref(), words)?;
         let starts = call.command.usage == Usage::Starts;
         match call.command.usage {
             Usage::Alone => return self.handle(&mut Turn::default(), &call),
             Usage::Starts => self.space.make()?,
             _ => {}
         }
-        let mut turn = self.begin(changes(&call), starts)?;
+        let mut turn = self.begin_for(changes(&call), starts, Some(&call))?;
         let done = self.in_turn(&mut turn, &call);
         let shown = turn.shown;
         let told = self.finish(turn);
@@ -210,14 +208,22 @@ impl Caller {
 
     /// Reads the state as it is now.
     fn begin(&self, changes: bool, starts: bool) -> Result<Turn> {
+        self.begin_for(changes, starts, None)
+    }
+
+    /// The same for a call: if there is one, only the panes that it may be about are looked at.
+    fn begin_for(&self, changes: bool, starts: bool, call: Option<&Call>) -> Result<Turn> {
         let lock = if changes && self.space.folder.is_dir() { Some(self.space.lock()?) } else { None };
-        let mut state = self.space.load()?;
-        if let Some(state) = &mut state {
-            state.reap();
-        }
+        let state = self.space.load()?;
         let mut turn = Turn { lock, ..Turn::default() };
-        let runs = state.as_ref().is_some_and(|state| !state.is_over());
         turn.state = state.unwrap_or_default();
+        let near = call.and_then(|call| self.near(&turn, call));
+        let is_part = near.is_some();
+        // If one has ended, the call may be about others.
+        if turn.state.reap(near) && is_part {
+            turn.state.reap(None);
+        }
+        let runs = !turn.state.is_over();
         if turn.lock.is_some() {
             self.settle_begun(&mut turn)?;
         }
@@ -236,6 +242,48 @@ impl Caller {
             let _ = waiting::source(self, &mut turn, Path::new(file), true);
         }
         Ok(turn)
+    }
+
+    /// The panes of the sessions that a call may be about; `None`: it may be about all.
+    ///
+    /// What a word names, of all that was there, it also names if others of these have ended. Only if that
+    /// itself has ended, or nothing is named, the others count.
+    fn near(&self, turn: &Turn, call: &Call) -> Option<Vec<u32>> {
+        const NEAR: &str = "has-session send-keys send-prefix capture-pane clear-history display-message \
+                            list-panes list-windows new-session new-window split-window pipe-pane \
+                            paste-buffer kill-pane kill-window kill-session select-pane select-window \
+                            resize-pane respawn-pane set-option show-options set-buffer load-buffer \
+                            show-buffer list-buffers delete-buffer wait-for";
+        let is_wide = |text: &str| ["S:", "N/", "sessions", "group"].iter().any(|part| text.contains(part));
+        let is_new = call.command.name == "new-session";
+        if !options::is_one_of(NEAR, call.command.name)
+            || call.has('a') && options::is_one_of("list-panes list-windows kill-session", call.command.name)
+            || is_new && call.has('t')
+            || call.texts().any(|text| is_wide(text))
+        {
+            return None;
+        }
+        let mut sessions = vec![self.current(turn)?.session];
+        match call.value('t') {
+            Some(word) => {
+                let found =
+                    [Kind::Session, Kind::Window, Kind::Pane].map(|kind| self.find(turn, Some(word), kind));
+                let named = sessions.len();
+                sessions.extend(found.into_iter().flatten().map(|target| target.session));
+                if sessions.len() == named {
+                    return None;
+                }
+            }
+            None if is_new => {
+                let name = call.value('s').map(session_name);
+                let session = turn.state.sessions.iter().find(|session| name.as_ref() == Some(&session.name));
+                sessions.extend(session.map(|session| session.id));
+            }
+            None => {}
+        }
+        sessions.sort_unstable();
+        sessions.dedup();
+        Some(sessions.into_iter().flat_map(|session| turn.state.panes_of_session(session)).collect())
     }
 
     /// Has ended what a killed call has begun. What is being made may become a session, or not: that is

@@ -24,18 +24,16 @@ pub(crate) struct Known {
     pub(crate) default: &'static str,
 }
 
-pub(crate) fn known() -> Vec<Known> {
-    let mut all = Vec::new();
-    for line in tables::options().lines() {
+pub(crate) fn known() -> impl Iterator<Item = Known> {
+    tables::options().lines().map(|line| {
         let (scope, rest) = line.split_at(1);
         let (name, default) = rest[1..].split_once(' ').unwrap_or((&rest[1..], ""));
         let (name, index) = match name.split_once('[') {
             Some((name, index)) => (name, Some(index.trim_end_matches(']'))),
             None => (name, None),
         };
-        all.push(Known { scope: scope.chars().next().unwrap_or('g'), name, index, default });
-    }
-    all
+        Known { scope: scope.chars().next().unwrap_or('g'), name, index, default }
+    })
 }
 
 /// The option that a word names, also by its beginning; and the index that it has behind it.
@@ -123,9 +121,8 @@ impl State {
     pub(crate) fn option_in(&self, scopes: &[String], name: &str) -> Option<String> {
         let set = scopes.iter().find_map(|scope| self.setting(scope, name)?.value.clone());
         set.or_else(|| {
-            let all = known();
-            let known = all.iter().find(|known| known.name == name && known.index.is_none());
-            known.map(Known::default)
+            let known = known().find(|known| known.name == name && known.index.is_none());
+            known.as_ref().map(Known::default)
         })
     }
 

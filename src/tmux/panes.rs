@@ -167,15 +167,26 @@ impl State {
         cell.of(pane.id).map_or(pane.size, |cell| (cell.width, cell.height))
     }
 
-    /// Takes out what has ended. A pane stays if remain-on-exit says so.
-    pub(crate) fn reap(&mut self) {
+    /// Takes out what has ended, of these panes or of all. A pane stays if remain-on-exit says so. Was there
+    /// any?
+    pub(crate) fn reap(&mut self, only: Option<Vec<u32>>) -> bool {
         for session in &mut self.sessions {
             session.clients.keep(&|pid| Process::read(*pid).is_some_and(|process| process.runs_our_file()));
         }
-        let living: Vec<u32> =
-            self.panes.iter().filter(|pane| pane.dead.is_none()).map(|pane| pane.id).collect();
-        for id in living {
-            let Some(pane) = self.pane(id).filter(|pane| pane.has_ended()) else { continue };
+        let looked_at = only.unwrap_or_else(|| self.panes.iter().map(|pane| pane.id).collect());
+        let state_dir = StateDir::open().ok();
+        let lives = |pane: &Pane| {
+            let handle = Handle::parse(pane.handle.as_bytes());
+            // What is not alive for sure is looked at more closely.
+            let is_surely_alive = handle.is_some_and(|handle| {
+                state_dir.as_ref().is_some_and(|state_dir| state_dir.is_surely_alive(&handle))
+            });
+            is_surely_alive || pane.dead.is_some() || !pane.has_ended()
+        };
+        let mut changed = false;
+        for id in looked_at {
+            let Some(pane) = self.pane(id).filter(|pane| !lives(pane)) else { continue };
+            changed = true;
             let (window, session) = (pane.window, pane.open());
             let code = session.as_ref().and_then(|session| session.exit_code().ok().flatten());
             let stays = match &*self.option_of_pane(window, Some(id), "remain-on-exit") {
@@ -191,6 +202,16 @@ impl State {
                 self.remove_pane(id, false);
             }
         }
+        changed
+    }
+
+    /// The panes of all windows of a session.
+    pub(crate) fn panes_of_session(&self, session: u32) -> Vec<u32> {
+        let mut panes = Vec::new();
+        for (_, window) in self.session(session).map_or(&[][..], |session| &session.links) {
+            panes.extend(self.panes_of(*window));
+        }
+        panes
     }
 
     /// Takes a pane out of its window, which goes with the last one. `ends`: its session is to be ended.
@@ -240,11 +261,9 @@ impl State {
         }
     }
 
-    /// The name of a pane's session of nbs.
-    fn name_of(&self, space: &Space, pane: &Pane) -> String {
-        let (session, index) = self.place_of(pane.window).unwrap_or_default();
-        let name = self.session(session).map_or("", |session| &session.name);
-        let end = format!(".{index}.{}", self.pane_index(pane.id));
+    /// The name of the session of nbs for a pane at that index of that window.
+    fn name_of(space: &Space, name: &str, index: u32, pane: u32) -> String {
+        let end = format!(".{index}.{pane}");
         let start = format!("{}.{name}", space.prefix);
         let allowed = |character: char| character.is_ascii_alphanumeric() || "_.-".contains(character);
         let start = start.chars().map(|character| if allowed(character) { character } else { '_' });
@@ -253,12 +272,21 @@ impl State {
 
     /// Makes the names and the sizes of the sessions of nbs what they are here.
     pub(crate) fn settle(&mut self, space: &Space) {
-        for at in 0..self.panes.len() {
-            let pane = &self.panes[at];
-            let (name, new_size) = (self.name_of(space, pane), self.size_of(pane));
-            if pane.dead.is_some() {
-                continue;
+        let mut all = Vec::new();
+        for session in &self.sessions {
+            for (index, window) in &session.links {
+                let base: u32 = self.option_of_pane(*window, None, "pane-base-index").parse().unwrap_or(0);
+                for (at, pane) in self.panes_of(*window).into_iter().enumerate() {
+                    all.push((pane, State::name_of(space, &session.name, *index, base + at as u32)));
+                }
             }
+        }
+        // The first place of a window counts.
+        all.sort_by_key(|(pane, _)| *pane);
+        all.dedup_by_key(|(pane, _)| *pane);
+        for (id, name) in all {
+            let Some(pane) = self.pane(id).filter(|pane| pane.dead.is_none()) else { continue };
+            let new_size = self.size_of(pane);
             if (&name, new_size) == (&pane.named, pane.size) {
                 continue;
             }
@@ -275,7 +303,8 @@ impl State {
                     let _ = client.resize(size(new_size));
                 }
             }
-            (self.panes[at].named, self.panes[at].size) = (name, new_size);
+            let pane = self.pane_mut(id);
+            (pane.named, pane.size) = (name, new_size);
         }
     }
 

@@ -113,12 +113,21 @@ impl Space {
 
     /// `None`: no server runs.
     pub(crate) fn load(&self) -> Result<Option<State>> {
+        Ok(self.text()?.map(|text| State::decode(&text)))
+    }
+
+    /// The state, if this text is in it.
+    pub(crate) fn load_if_it_has(&self, name: &str) -> Result<Option<State>> {
+        Ok(self.text()?.filter(|text| text.contains(name)).map(|text| State::decode(&text)))
+    }
+
+    fn text(&self) -> Result<Option<String>> {
         let read = self.open().and_then(|folder| folder.read(STATE, LONGEST));
         match read {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             other => {
                 let text = other.trying(format_args!("read '{}'", self.folder.join(STATE).display()))?;
-                Ok(Some(State::decode(&String::from_utf8_lossy(&text))))
+                Ok(Some(String::from_utf8_lossy(&text).into_owned()))
             }
         }
     }
@@ -433,11 +442,19 @@ impl State {
     fn mend(&mut self) -> bool {
         let State { sessions, windows, panes, .. } = self;
         let before = (panes.len(), windows.len(), sessions.iter().map(|one| one.links.len()).sum::<usize>());
-        let mut changed = false;
-        panes.keep(&|pane| windows.iter().any(|window| window.id == pane.window));
-        windows.keep(&|window| panes.iter().any(|pane| pane.window == window.id));
+        // One of two of an ID goes.
+        let mut changed = in_order(sessions) | in_order(windows) | in_order(panes);
+        panes.keep(&|pane| place(windows, pane.window).is_some());
+        let mut of_windows: Vec<(u32, u32)> = panes.iter().map(|pane| (pane.window, pane.id)).collect();
+        of_windows.sort_unstable();
+        let panes_of = |window: u32| {
+            let start = of_windows.partition_point(|(of, _)| *of < window);
+            let length = of_windows[start..].partition_point(|(of, _)| *of == window);
+            &of_windows[start..start + length]
+        };
+        windows.keep(&|window| !panes_of(window.id).is_empty());
         for session in sessions.iter_mut() {
-            session.links.keep(&|(_, id)| windows.iter().any(|window| window.id == *id));
+            session.links.keep(&|(_, id)| place(windows, *id).is_some());
             if let Some((first, _)) = session.links.first()
                 && session.window_at(session.current).is_none()
             {
@@ -446,8 +463,7 @@ impl State {
             }
         }
         for window in windows.iter_mut() {
-            let ids: Vec<u32> =
-                panes.iter().filter(|pane| pane.window == window.id).map(|pane| pane.id).collect();
+            let ids: Vec<u32> = panes_of(window.id).iter().map(|(_, id)| *id).collect();
             if !ids.contains(&window.active) {
                 window.active = ids[0];
                 changed = true;
@@ -641,13 +657,14 @@ pub(crate) trait Keep<T> {
 impl<T> Keep<T> for Vec<T> {
     #[inline(never)]
     fn keep(&mut self, stays: &dyn Fn(&T) -> bool) {
-        let mut at = 0;
-        while at < self.len() {
-            match stays(&self[at]) {
-                true => at += 1,
-                false => drop(self.remove(at)),
+        let mut kept = 0;
+        for at in 0..self.len() {
+            if stays(&self[at]) {
+                self.swap(kept, at);
+                kept += 1;
             }
         }
+        self.truncate(kept);
     }
 }
 
@@ -661,29 +678,80 @@ pub(crate) fn sorted(settings: Vec<Setting>) -> Vec<Setting> {
     sorted
 }
 
+/// What has an ID, by which it is found: in the state all of a kind are in the order of these.
+trait Numbered {
+    fn id(&self) -> u32;
+}
+
+impl Numbered for Session {
+    fn id(&self) -> u32 {
+        self.id
+    }
+}
+
+impl Numbered for Window {
+    fn id(&self) -> u32 {
+        self.id
+    }
+}
+
+impl Numbered for Pane {
+    fn id(&self) -> u32 {
+        self.id
+    }
+}
+
+fn place<T: Numbered>(all: &[T], id: u32) -> Option<usize> {
+    let at = all.partition_point(|one| one.id() < id);
+    all.get(at).filter(|one| one.id() == id).map(|_| at)
+}
+
+/// Puts them in order, for a damaged file may have them otherwise. Was that so?
+fn in_order<T: Numbered>(all: &mut Vec<T>) -> bool {
+    let is_sound = all.is_sorted_by(|one, next| one.id() < next.id());
+    if !is_sound {
+        all.sort_by_key(T::id);
+        all.dedup_by_key(|one| one.id());
+    }
+    !is_sound
+}
+
 impl State {
     pub(crate) fn session(&self, id: u32) -> Option<&Session> {
-        self.sessions.iter().find(|session| session.id == id)
+        self.sessions.get(place(&self.sessions, id)?)
     }
 
     pub(crate) fn session_mut(&mut self, id: u32) -> &mut Session {
-        self.sessions.iter_mut().find(|session| session.id == id).expect("a target names one that is there")
+        let at = place(&self.sessions, id).expect("a target names one that is there");
+        &mut self.sessions[at]
     }
 
     pub(crate) fn window(&self, id: u32) -> &Window {
-        self.windows.iter().find(|window| window.id == id).expect("a link leads to one that is there")
+        &self.windows[place(&self.windows, id).expect("a link leads to one that is there")]
     }
 
     pub(crate) fn window_mut(&mut self, id: u32) -> &mut Window {
-        self.windows.iter_mut().find(|window| window.id == id).expect("a link leads to one that is there")
+        let at = place(&self.windows, id).expect("a link leads to one that is there");
+        &mut self.windows[at]
     }
 
     pub(crate) fn pane(&self, id: u32) -> Option<&Pane> {
-        self.panes.iter().find(|pane| pane.id == id)
+        self.panes.get(place(&self.panes, id)?)
     }
 
     pub(crate) fn pane_mut(&mut self, id: u32) -> &mut Pane {
-        self.panes.iter_mut().find(|pane| pane.id == id).expect("a target names one that is there")
+        let at = place(&self.panes, id).expect("a target names one that is there");
+        &mut self.panes[at]
+    }
+
+    /// The IDs of windows to which a session has a link.
+    fn linked(&self) -> Vec<u32> {
+        let mut linked = Vec::new();
+        for session in &self.sessions {
+            linked.extend(session.links.iter().map(|(_, window)| *window));
+        }
+        linked.sort_unstable();
+        linked
     }
 
     /// The sessions whose windows are the same; it alone where it is in no group.
@@ -715,19 +783,18 @@ impl State {
     /// Removes what nothing leads to.
     pub(crate) fn sweep(&mut self) {
         self.sessions.keep(&|session| !session.links.is_empty());
+        let linked = self.linked();
         let State { sessions, windows, panes, doomed, options, variables, .. } = self;
-        windows.keep(&|window| {
-            sessions.iter().any(|session| session.links.iter().any(|(_, id)| *id == window.id))
-        });
-        let has_window = |pane: &Pane| windows.iter().any(|window| window.id == pane.window);
+        windows.keep(&|window| linked.binary_search(&window.id).is_ok());
+        let has_window = |pane: &Pane| place(windows, pane.window).is_some();
         for pane in panes.iter().filter(|pane| !has_window(pane)) {
             doomed.push(Setting::new("", &pane.handle, None));
         }
         panes.keep(&has_window);
         let is_there = |setting: &Setting| match setting.scope.split_at_checked(1) {
-            Some(("$", id)) => sessions.iter().any(|session| session.id == number::<u32>(id)),
-            Some(("@", id)) => windows.iter().any(|window| window.id == number::<u32>(id)),
-            Some(("%", id)) => panes.iter().any(|pane| pane.id == number::<u32>(id)),
+            Some(("$", id)) => place(sessions, number(id)).is_some(),
+            Some(("@", id)) => place(windows, number(id)).is_some(),
+            Some(("%", id)) => place(panes, number(id)).is_some(),
             _ => true,
         };
         options.keep(&is_there);

@@ -77,6 +77,13 @@ pub(crate) struct Call {
     pub(crate) operands: Vec<String>,
 }
 
+impl Call {
+    /// All that it was given, but for the flags.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &String> {
+        self.flags.iter().map(|(_, value)| value).chain(&self.operands)
+    }
+}
+
 impl Command {
     /// Does it take this flag, and has that a value?
     fn flag(&self, flag: char) -> Option<bool> {

@@ -123,7 +123,7 @@ pub(super) fn run_shell(caller: &Caller, turn: &mut Turn, call: &Call, command: 
     if held {
         turn.lock = Some(caller.space.lock()?);
         turn.state = caller.space.load()?.ok_or_else(|| caller.space.not_running())?;
-        turn.state.reap();
+        turn.state.reap(None);
     }
     match done.trying("run 'sh'")? {
         0 => Ok(()),
@@ -165,7 +165,7 @@ pub(super) fn source_files(caller: &Caller, _: &mut Turn, call: &Call) -> Result
 
 pub(super) fn wait_for(caller: &Caller, _: &mut Turn, call: &Call) -> Result<()> {
     let name = &call.operands[0];
-    let mut turn = caller.begin(true, false)?;
+    let mut turn = caller.begin_for(true, false, Some(call))?;
     let channels = &mut turn.state.channels;
     let at = channels.iter().position(|channel| channel.name == *name).unwrap_or_else(|| {
         channels.push(Channel { name: name.clone(), ..Channel::default() });
