@@ -97,7 +97,7 @@ pub(crate) struct Screen {
     /// alternate one is shown; else the alternate one, if a program left something on it.
     main: Option<(usize, VecDeque<Line>)>,
     alternate: Option<(usize, VecDeque<Line>)>,
-    /// The cursor and the pen at the time when 1049 entered the alternate screen.
+    /// The cursor and the pen at the time when the alternate screen was entered.
     entered: Option<(Cursor, Pen)>,
     titles: Titles,
     palette: Palette,
@@ -113,7 +113,7 @@ struct Cursor {
     col: usize,
     row: usize,
     /// The last column, or that of the right margin, has been written to: the next character
-    /// goes to the line below.
+    /// goes to the line below, if lines are wrapped by then.
     pending: bool,
 }
 
@@ -370,7 +370,7 @@ impl Screen {
         self.cursor.col += width;
         if self.cursor.col >= end {
             self.cursor.col = end - 1;
-            self.cursor.pending = self.modes.has(Mode::WRAPS);
+            self.cursor.pending = true;
         }
     }
 
@@ -416,12 +416,14 @@ impl Screen {
         if width > self.cols() {
             return;
         }
-        if self.cursor.pending {
+        let wraps = self.modes.has(Mode::WRAPS);
+        if self.cursor.pending && wraps {
             self.wrap();
         }
         let mut end = self.end_of_text();
         if self.cursor.col + width > end {
-            if !self.modes.has(Mode::WRAPS) {
+            if !wraps {
+                self.cursor.pending = false;
                 return;
             }
             self.wrap();
@@ -558,11 +560,11 @@ impl Screen {
     }
 
     /// Back by so many columns; with mode 45 or 1045 on to the lines above, and from the first
-    /// one to the last.
+    /// one to the last. From the first place between the margins to the last one, and no further.
     fn back(&mut self, count: usize) {
         let wraps = self.modes.has(Mode::WRAPS)
             && (self.modes.has(Mode::WRAPS_BACK) || self.modes.has(Mode::WRAPS_BACK_FAR));
-        let Cursor { col, mut row, pending } = self.cursor;
+        let Cursor { col, row, pending } = self.cursor;
         let left = if col < self.left { 0 } else { self.left };
         let room = col - left;
         let count = if wraps && pending { count - 1 } else { count };
@@ -570,16 +572,17 @@ impl Screen {
             self.cursor = Cursor::at(col - count.min(room), row);
             return;
         }
-        let width = self.right + 1 - self.left;
-        let lines = (count - room - 1) / width + 1;
-        for _ in 0..lines.min(self.height() * 2) {
-            row = if row == self.top { self.bottom } else { row.checked_sub(1).unwrap_or(self.height() - 1) };
+        if (col, row) == (self.left, self.top) {
+            self.cursor = Cursor::at(self.right, self.bottom);
+            return;
         }
-        self.cursor = Cursor::at(self.right - (count - room - 1) % width, row);
+        let (width, height, behind) = (self.right + 1 - left, self.height(), count - room - 1);
+        let row = (row + (behind / width + 1) * (height - 1)) % height;
+        self.cursor = Cursor::at(self.right - behind % width, row);
     }
 
     fn tab(&mut self) {
-        if self.cursor.pending && self.modes.has(Mode::MORE_FIX) {
+        if self.cursor.pending && self.modes.has(Mode::MORE_FIX) && self.modes.has(Mode::WRAPS) {
             self.wrap();
         }
         let last = self.end_of_text() - 1;
@@ -652,6 +655,7 @@ impl Screen {
     /// DECALN.
     fn align(&mut self) {
         self.grid.erase_rows(0, self.height(), Cell::new('E', Pen::default()));
+        self.state.pen.drop_styles();
         self.state.origin = false;
         self.cursor = Cursor::default();
         self.reset_margins();
@@ -700,13 +704,18 @@ impl Screen {
     }
 
     fn enter_alternate(&mut self, with_cursor: bool) {
-        if self.main.is_some() {
-            return;
-        }
+        let cursor = self.cursor;
         if with_cursor {
             self.save_cursor();
-            self.entered = Some((self.cursor, self.state.pen));
+            self.cursor.pending = false;
         }
+        if self.main.is_some() {
+            if with_cursor {
+                self.grid.clear(self.blank());
+            }
+            return;
+        }
+        self.entered = Some((cursor, self.state.pen));
         let (cols, rows) = (self.cols(), self.height());
         let blank = grid::blank_lines(rows);
         let kept = self.alternate.take().filter(|_| !with_cursor);
@@ -729,12 +738,10 @@ impl Screen {
             self.alternate = is_used.then_some((cols, alternate));
             (self.grid.cols, self.grid.keeps_history) = (main_cols, true);
         }
-        let Cursor { col, row, .. } = self.cursor;
         if with_cursor {
             self.restore_cursor();
-        } else {
-            self.move_to(col, row);
         }
+        self.cursor.pending &= keeps;
         self.cursor.col = self.cursor.col.min(self.cols() - 1);
         self.cursor.row = self.cursor.row.min(self.height() - 1);
         self.resize_to(cols, rows);
@@ -1012,6 +1019,8 @@ mod tests {
         shows("0123456789\x1b7\r\x1b8x", ["0123456789", "x", "", ""], (2, 2));
         shows("\x1b[?7l0123456789xy", ["012345678y", "", "", ""], (1, 10));
         shows("0123456789\x1b[?7lx", ["012345678x", "", "", ""], (1, 10));
+        shows("0123456789\x1b[?7lx\x1b[?7hy", ["012345678x", "y", "", ""], (2, 2));
+        shows("0123456789\x1b[?7l漢\x1b[?7hy", ["012345678y", "", "", ""], (1, 10));
         shows("\x1b[4;1Ha\r\nb\x1bDc\x1bMd", ["", "a", "b d", " c"], (3, 4));
         shows("a\x1bEb\x1b[3Ec\x1b[2Fd", ["a", "d", "", "c"], (2, 2));
         shows("\x1b#8\x1b[2;3r\x1b[3;1H\nx", ["EEEEEEEEEE", "EEEEEEEEEE", "x", "EEEEEEEEEE"], (3, 2));
@@ -1022,12 +1031,27 @@ mod tests {
         shows("abcdef\x1b[3G\x1b[2@\x1b[7G\x1b[P\x1b[9GX\x1b[4X", ["ab  cdf X", "", "", ""], (1, 10));
         shows("abc\x1b[2G\x1b[4hX\x1b[4lY", ["aXYc", "", "", ""], (1, 4));
         shows("a\x1b[5bz\x1b[3G\x1b[1K", ["   aaaz", "", "", ""], (1, 3));
-        shows("a\x1b[11b", ["aaaaaaaaaa", "a", "", ""], (2, 2));
+        shows("a\x1b[11b", ["aaaaaaaaaa", "aa", "", ""], (2, 3));
+        shows("a\x1b[b\x1b[3bx", ["aax", "", "", ""], (1, 4));
+        shows("a\x1b[0Tb", ["ab", "", "", ""], (1, 3));
         shows("\x1b(0lqk\x1b(Bq\x1b)0\x0eq\x0fq", ["┌─┐q─q", "", "", ""], (1, 7));
         shows("\x1b(0\x1b7\x1b(Bq\x1b8q", ["─", "", "", ""], (1, 2));
         shows("\x1b[3g\x1b[5G\x1bH\r\tx\x1b[Zy", ["    y", "", "", ""], (1, 6));
         shows("one\x1b[?1049htwo\x1b[?1049l!", ["one!", "", "", ""], (1, 5));
         shows("one\x1b[?47h\rtwo", ["two", "", "", ""], (1, 4));
+        shows("one\x1b[?1049htwo\x1b[?1049l\x1b[?47h", ["   two", "", "", ""], (1, 4));
+        shows("\x1b[?47htwo\x1b[?1049h!\x1b8x", ["   x", "", "", ""], (1, 5));
+        shows("0123456789\x1b[?47h\x1b[?47lx", ["0123456789", "x", "", ""], (2, 2));
+        shows("0123456789\x1b[?1049hx", ["         x", "", "", ""], (1, 10));
+        shows("ab\x1b[?69h\x1b[2;4s\x1b[?69h\x1b[2G\x1b[@c", ["acb", "", "", ""], (1, 3));
+        shows("0123456789\x1b[ Ax", [" 012345678", "x", "", ""], (2, 2));
+        shows(
+            "\x1b[?45h\x1b[2;3r\x1b[2;1H\x1b[5Dx\x1b[2;1H\x1b[4C\x1b[20Dy",
+            ["", "", "         x", "    y"],
+            (4, 6),
+        );
+        // Rectangles: one that begins outside is none, and zeros stand for the edges.
+        shows("\x1b[65;5;2;6;3$x\x1b[66;4;9;9;0$x\x1b[67;1;0;0;1$x", ["C", "C", "C", "C       BB"], (1, 1));
         shows("\x1b[5;5Hx\x1b[!p\x1b[2;2f\x1b[1a\x1b[1ey", ["", "", "  y", "    x"], (3, 4));
         shows("a\u{85}b\u{9b}3Gc", ["a", "b c", "", ""], (2, 4));
         shows("a\x1b[3\x18mb\x1b]0;t\x1b\\c\x1bP1q\x1b\\d", ["ambcd", "", "", ""], (1, 6));
@@ -1065,6 +1089,24 @@ mod tests {
     }
 
     #[test]
+    fn protection_and_rectangles_treat_attributes_as_xterm_does() {
+        for (stream, row) in [
+            // SGR 0 leaves the protection.
+            ("\x1b[1\"qab\x1b[mc\x1b[0\"qd\x1b[?2K", "abc"),
+            ("\x1b[1mabc\x1b[4m\x1b[1;1;1;2$z", "\x1b[0;1;4m  \x1b[0;1mc\x1b[0m"),
+            ("\x1b[4mabc\x1b[1m\x1b[1;1;1;2${", "\x1b[0;4m  c\x1b[0m"),
+            ("\x1b[4mabc\x1b[1;2;1;2;0$t", "\x1b[0;4mabc\x1b[0m"),
+        ] {
+            let mut screen = Screen::new(10, 1);
+            screen.feed(stream.as_bytes());
+            assert_eq!(screen.coloured_lines(0), [row], "{stream:?}");
+        }
+        let mut screen = Screen::new(10, 1);
+        screen.feed(b"\x1b[8ma");
+        assert_eq!(screen.answer(b"\x1b[1;1;1;1;1;1*y"), "\x1bP1!~FFE0\x1b\\");
+    }
+
+    #[test]
     fn bytes_that_are_no_text_are_replaced() {
         for (stream, row) in [
             (&b"a\xffb"[..], "a\u{fffd}b"),
@@ -1093,9 +1135,9 @@ mod tests {
     }
 
     #[test]
-    fn the_alignment_pattern_leaves_the_pen() {
+    fn the_alignment_pattern_leaves_the_colours_of_the_pen() {
         let mut screen = Screen::new(2, 2);
-        screen.feed(b"\x1b[33;44m\x1b#8x\x1b[K");
+        screen.feed(b"\x1b[1;4;33;44m\x1b#8x\x1b[K");
         assert_eq!(screen.coloured_lines(0), ["\x1b[0;33;44mx\x1b[0;44m \x1b[0m", "EE"]);
     }
 

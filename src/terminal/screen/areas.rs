@@ -93,7 +93,6 @@ impl Screen {
 
     /// SL and SR: all between the margins.
     pub(super) fn scroll_sideways(&mut self, right: bool) {
-        self.cursor.pending = false;
         self.shift_columns(self.left, self.parser.count_at(0), !right);
     }
 
@@ -103,7 +102,6 @@ impl Screen {
             true => self.shift_columns(self.left, 1, false),
             false => self.back(1),
         }
-        self.cursor.pending = false;
     }
 
     /// DECFI.
@@ -112,7 +110,6 @@ impl Screen {
             true => self.shift_columns(self.left, 1, true),
             false => self.forward(1),
         }
-        self.cursor.pending = false;
     }
 
     /// Does what erases spare protected cells?
@@ -148,15 +145,15 @@ impl Screen {
     /// The rectangle that the parameters from `first` on name, if it is one.
     pub(super) fn area(&self, parser: &Parser, first: usize) -> Option<Area> {
         let (left, right, top, bottom) = self.bounds();
-        let side = |index: usize, start: usize, end: usize, left_out: usize| {
-            let value = parser.value(first + index).map(usize::from);
-            value.map_or(left_out, |value| (start + value.max(1) - 1).min(end))
+        let side = |index: usize, start: usize| {
+            parser.value(first + index).filter(|value| *value > 0).map(|value| start + usize::from(value) - 1)
         };
+        // What begins outside is no rectangle; what ends there ends at the edge.
         let area = Area {
-            top: side(0, top, bottom, top),
-            left: side(1, left, right, left),
-            bottom: side(2, top, bottom, bottom),
-            right: side(3, left, right, right),
+            top: side(0, top).unwrap_or(top),
+            left: side(1, left).unwrap_or(left),
+            bottom: side(2, top).unwrap_or(bottom).min(bottom),
+            right: side(3, left).unwrap_or(right).min(right),
         };
         (area.top <= area.bottom && area.left <= area.right).then_some(area)
     }
@@ -178,19 +175,27 @@ impl Screen {
             }
             (b'$', b'z') => {
                 if let Some(area) = self.area(&self.parser, 0) {
-                    self.grid.fill(area, self.blank());
+                    self.grid.fill(area, Cell::new(' ', self.state.pen));
                 }
             }
-            (b'$', b'{') => {
-                if let Some(area) = self.area(&self.parser, 0) {
-                    let spares = self.protection == Protection::Dec;
-                    for row in area.top..=area.bottom {
-                        self.erase(row, area.left, area.right + 1, spares);
-                    }
-                }
-            }
+            (b'$', b'{') => self.erase_characters(),
             (b'$', b'r' | b't') => self.change_area(last == b't'),
             _ => {}
+        }
+    }
+
+    /// DECSERA, which leaves the attributes.
+    fn erase_characters(&mut self) {
+        let Some(area) = self.area(&self.parser, 0) else { return };
+        let spares = self.protection == Protection::Dec;
+        for row in area.top..=area.bottom {
+            let end = self.grid.rows[row].cells.len().min(area.right + 1);
+            for col in area.left..end {
+                let pen = self.grid.rows[row].cell(col).pen;
+                if !(spares && pen.has(Pen::PROTECTED)) {
+                    self.grid.erase(row, col, col + 1, Cell { glyph: 0, pen });
+                }
+            }
         }
     }
 
@@ -226,20 +231,16 @@ impl Screen {
     /// DECRQCRA: the sum of the characters and attributes of a rectangle, as xterm's default has
     /// it. Blanks count only as the first cell.
     pub(super) fn checksum(&self, area: Area) -> u16 {
-        const STYLES: [(u32, u32); 5] = [
-            (Pen::HIDDEN, 0x8),
-            (Pen::UNDERLINE, 0x10),
-            (Pen::INVERSE, 0x20),
-            (Pen::BLINK, 0x40),
-            (Pen::BOLD, 0x80),
-        ];
+        const STYLES: [(u32, u32); 4] =
+            [(Pen::UNDERLINE, 0x10), (Pen::INVERSE, 0x20), (Pen::BLINK, 0x40), (Pen::BOLD, 0x80)];
         let mut sum = 0_u32;
         let mut is_first = true;
         for row in area.top..=area.bottom {
             for col in area.left..=area.right {
                 let cell = self.grid.rows[row].cell(col);
                 let styles = STYLES.iter().filter(|(style, _)| cell.pen.has(*style));
-                let value = u32::from(cell.character()) + styles.map(|(_, value)| value).sum::<u32>();
+                let character = if cell.pen.has(Pen::HIDDEN) { ' ' } else { cell.character() };
+                let value = u32::from(character) + styles.map(|(_, value)| value).sum::<u32>();
                 if is_first || value != u32::from(' ') {
                     sum = sum.wrapping_add(value);
                 }

@@ -111,9 +111,15 @@ impl Pen {
         self.style = self.style & !Pen::LINK | number << 12;
     }
 
-    /// SGR 0, which leaves a link.
+    /// Leaves the colours, and what SGR does not choose: protection and a link.
+    pub(super) fn drop_styles(&mut self) {
+        self.style &= Pen::PROTECTED | Pen::LINK;
+    }
+
+    /// SGR 0.
     pub(super) fn reset(&mut self) {
-        *self = Pen { style: self.style & Pen::LINK, ..Pen::default() };
+        self.drop_styles();
+        *self = Pen { style: self.style, ..Pen::default() };
     }
 
     /// Changes it as DECCARA does or, if `reverses`, DECRARA.
@@ -134,7 +140,7 @@ impl Pen {
             _ => return,
         };
         self.style = match (reverses, on) {
-            (true, _) if change < 10 => self.style ^ styles,
+            (true, _) if (1..10).contains(&change) => self.style ^ styles,
             (true, _) => self.style,
             (false, true) => self.style | styles,
             (false, false) => self.style & !styles,

@@ -36,7 +36,6 @@ impl Screen {
 
     pub(super) fn control_sequence(&mut self, last: u8) {
         let (private, intermediate) = (self.parser.private, self.parser.intermediate);
-        let keeps_last = (private, intermediate, last) == (0, 0, b'b');
         match (private, intermediate, last) {
             (0, 0, b'm') => self.state.pen.choose(&self.parser),
             _ if self.parser.has_subs() => {}
@@ -74,9 +73,7 @@ impl Screen {
             }
             _ => {}
         }
-        if !keeps_last {
-            self.last = None;
-        }
+        self.last = None;
     }
 
     /// DECSCL, which resets as DECSTR does.
@@ -129,8 +126,10 @@ impl Screen {
                 self.delete_cells(row, col, count, blank);
             }
             b'S' => self.scroll_up(self.top, count, blank),
-            // With more parameters it is about highlighting by the mouse.
-            b'T' if self.parser.count <= 1 => self.scroll_down(self.top, count, blank),
+            // With more parameters, or a zero, it is about highlighting by the mouse.
+            b'T' if self.parser.count <= 1 && self.parser.value(0) != Some(0) => {
+                self.scroll_down(self.top, count, blank)
+            }
             b'^' => self.scroll_down(self.top, count, blank),
             b'X' => {
                 self.cursor.pending = false;
@@ -230,10 +229,11 @@ impl Screen {
         }
     }
 
-    /// REP. No more than a row holds: a few bytes shall not make much work.
+    /// REP. A few bytes shall not make much work.
     fn repeat(&mut self, count: usize) {
+        const MOST: usize = 10_000;
         let Some(character) = self.last else { return };
-        let count = count.min(self.cols());
+        let count = count.min(MOST);
         match u8::try_from(character) {
             Ok(byte @ b' '..=b'~') => drop(self.ascii(&vec![byte; count])),
             _ => (0..count).for_each(|_| self.put(character)),
@@ -265,12 +265,11 @@ impl Screen {
                 self.state.origin = set;
                 self.move_from_origin(0, 0);
             }
-            7 => self.cursor.pending &= set,
             69 if self.level < HIGHEST_LEVEL => return,
-            69 => (self.left, self.right) = (0, self.cols() - 1),
+            69 if !set => (self.left, self.right) = (0, self.cols() - 1),
             47 | 1047 if set => self.enter_alternate(false),
             1049 if set => self.enter_alternate(true),
-            47 | 1047 | 1049 => self.leave_alternate(number == 47, number == 1049),
+            47 | 1047 | 1049 => self.leave_alternate(number != 1047, number == 1049),
             1048 if set => self.save_cursor(),
             1048 => self.restore_cursor(),
             _ => {}
