@@ -95,7 +95,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let commands = words::split(words);
     // A word that is no command ends the call before anything is done.
     for command in &commands {
-        parse(None, command)?;
+        if let Err(failure) = parse(None, command) {
+            // A server would have to tell it.
+            return Err(if caller.space.load()?.is_some() { failure } else { caller.space.not_running() });
+        }
     }
     for command in commands {
         caller.execute(&command)?;
@@ -217,7 +220,7 @@ impl Caller {
         let state = self.space.load()?;
         let mut turn = Turn { lock, ..Turn::default() };
         turn.state = state.unwrap_or_default();
-        let near = call.and_then(|call| self.near(&turn, call));
+        let near = call.and_then(|call| self.panes_about(&turn, call));
         let is_part = near.is_some();
         // If one has ended, the call may be about others.
         if turn.state.reap(near) && is_part {
@@ -248,7 +251,7 @@ impl Caller {
     ///
     /// What a word names, of all that was there, it also names if others of these have ended. Only if that
     /// itself has ended, or nothing is named, the others count.
-    fn near(&self, turn: &Turn, call: &Call) -> Option<Vec<u32>> {
+    fn panes_about(&self, turn: &Turn, call: &Call) -> Option<Vec<u32>> {
         const NEAR: &str = "has-session send-keys send-prefix capture-pane clear-history display-message \
                             list-panes list-windows new-session new-window split-window pipe-pane \
                             paste-buffer kill-pane kill-window kill-session select-pane select-window \
@@ -415,6 +418,12 @@ impl Caller {
     fn find(&self, turn: &Turn, word: Option<&str>, kind: Kind) -> Result<Target> {
         let name = |window| name_of_window(&turn.state, &turn.seen, window);
         Finder { state: &turn.state, own: self.own, name: &name }.find(word, kind)
+    }
+
+    /// The target that `-t` names, for a command that goes on without one.
+    fn near(&self, turn: &Turn, call: &Call) -> Option<Target> {
+        let name = |window| name_of_window(&turn.state, &turn.seen, window);
+        Finder { state: &turn.state, own: self.own, name: &name }.near(call.value('t'))
     }
 
     /// The default target, if there is any session.

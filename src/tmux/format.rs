@@ -14,7 +14,6 @@ use crate::{
     sys::{clock, host::Host},
     terminal::{cells, screen::Screen},
     tmux::{
-        layout::Cell,
         options,
         panes::{self, Facts, window_name},
         state::{Pane, Session, Setting, Space, State, Window},
@@ -367,6 +366,19 @@ impl Format<'_> {
         names
     }
 
+    /// The names of the sessions that lead to a window, once for each place.
+    fn linked(&self, window: u32, only_current: bool) -> Vec<&str> {
+        let mut names = Vec::new();
+        for session in &self.state.sessions {
+            for (index, id) in &session.links {
+                if *id == window && (!only_current || session.current == *index) {
+                    names.push(&*session.name);
+                }
+            }
+        }
+        names
+    }
+
     fn of_session(&self, number: usize) -> Option<String> {
         let session = self.session()?;
         let is_grouped = !session.group.is_empty();
@@ -411,8 +423,6 @@ impl Format<'_> {
         let window = self.window()?;
         let target = self.target?;
         let session = self.session()?;
-        let is_linked = |session: &Session| session.has_window(window.id);
-        let is_active = |session: &Session| session.current_window() == window.id;
         let is_last = session.last.first() == Some(&target.index);
         let is_current = session.current == target.index;
         let marked = self.state.main.marked.and_then(|pane| self.state.pane(pane));
@@ -427,21 +437,20 @@ impl Format<'_> {
             known::WINDOW_PANES => self.state.panes_of(window.id).len().to_string(),
             known::WINDOW_WIDTH => cell().width.to_string(),
             known::WINDOW_HEIGHT => cell().height.to_string(),
-            known::WINDOW_VISIBLE_LAYOUT if window.zoomed => {
-                let cell = cell();
-                Cell::of_pane(window.active, cell.width, cell.height).shown()
-            }
+            known::WINDOW_VISIBLE_LAYOUT if window.zoomed => self.state.shown_cell(window.id).shown(),
             known::WINDOW_LAYOUT | known::WINDOW_VISIBLE_LAYOUT => window.layout.clone(),
             known::WINDOW_ZOOMED_FLAG => truth(window.zoomed),
             known::WINDOW_ACTIVITY => window.activity.to_string(),
             known::WINDOW_LAST_FLAG => truth(is_last),
             known::WINDOW_START_FLAG => is_at(session.links.first()),
             known::WINDOW_END_FLAG => is_at(session.links.last()),
-            known::WINDOW_LINKED => truth(self.names(&is_linked).len() > 1),
-            known::WINDOW_LINKED_SESSIONS => self.names(&is_linked).len().to_string(),
-            known::WINDOW_LINKED_SESSIONS_LIST => self.names(&is_linked).join(","),
-            known::WINDOW_ACTIVE_SESSIONS => self.names(&is_active).len().to_string(),
-            known::WINDOW_ACTIVE_SESSIONS_LIST => self.names(&is_active).join(","),
+            known::WINDOW_LINKED => {
+                truth(self.linked(window.id, false).len() != self.state.group(session.id).len())
+            }
+            known::WINDOW_LINKED_SESSIONS => self.linked(window.id, false).len().to_string(),
+            known::WINDOW_LINKED_SESSIONS_LIST => self.linked(window.id, false).join(","),
+            known::WINDOW_ACTIVE_SESSIONS => self.linked(window.id, true).len().to_string(),
+            known::WINDOW_ACTIVE_SESSIONS_LIST => self.linked(window.id, true).join(","),
             known::WINDOW_ACTIVE_CLIENTS => if is_current { session.clients.len() } else { 0 }.to_string(),
             known::WINDOW_ACTIVITY_FLAG
             | known::WINDOW_BELL_FLAG
@@ -477,8 +486,8 @@ impl Format<'_> {
         let size = state.size_of(pane);
         let whole = || state.cell(window.id);
         let cell = || {
-            let cell = whole();
-            cell.of(pane.id).cloned().unwrap_or(cell)
+            let (all, shown) = (whole(), state.shown_cell(window.id));
+            shown.of(pane.id).or(all.of(pane.id)).unwrap_or(&all).clone()
         };
         let facts = || self.seen.facts(pane);
         let screen = || self.seen.screen(pane);
@@ -490,7 +499,7 @@ impl Format<'_> {
             known::PANE_ID => format!("%{}", pane.id),
             known::PANE_INDEX => state.pane_index(pane.id).to_string(),
             known::PANE_ACTIVE => truth(window.active == pane.id),
-            known::PANE_LAST => truth(window.last.first() == Some(&pane.id)),
+            known::PANE_LAST => truth(window.previous == Some(pane.id)),
             known::PANE_WIDTH => size.0.to_string(),
             known::PANE_HEIGHT => size.1.to_string(),
             known::PANE_LEFT => cell().left.to_string(),

@@ -134,6 +134,14 @@ impl State {
         self.option_in(&scopes(None, Some(window), pane), name).unwrap_or_default()
     }
 
+    /// The size of a new window that nobody shows.
+    pub(crate) fn default_size(&self, session: u32) -> (u32, u32) {
+        let size = self.option_of_session(session, "default-size");
+        let (cols, rows) = size.split_once('x').unwrap_or_default();
+        let side = |side: &str, usual: u32| side.parse().map_or(usual, |side: u32| side.clamp(1, 65_535));
+        (side(cols, 80), side(rows, 24))
+    }
+
     pub(crate) fn number_of_session(&self, session: u32, name: &str) -> u32 {
         self.option_of_session(session, name).parse().unwrap_or(0)
     }

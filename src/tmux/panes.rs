@@ -17,6 +17,7 @@ use crate::{
     sys::{clock, processes::Process, pty::Size},
     terminal::{screen::Screen, text},
     tmux::{
+        layout::Cell,
         options,
         state::{Keep, Pane, Space, State},
     },
@@ -144,10 +145,26 @@ impl State {
         cell.panes().into_iter().map(|(pane, _)| pane).collect()
     }
 
-    pub(crate) fn cell(&self, window: u32) -> crate::tmux::layout::Cell {
+    pub(crate) fn cell(&self, window: u32) -> Cell {
         let window = self.window(window);
-        crate::tmux::layout::Cell::parse(&window.layout)
-            .unwrap_or_else(|| crate::tmux::layout::Cell::of_pane(window.active, 80, 24))
+        Cell::parse(&window.layout).unwrap_or_else(|| Cell::of_pane(window.active, 80, 24))
+    }
+
+    /// The part of a window that is shown: all of it, or one pane.
+    pub(crate) fn shown_cell(&self, window: u32) -> Cell {
+        let cell = self.cell(window);
+        let window = self.window(window);
+        if window.zoomed { Cell::of_pane(window.active, cell.width, cell.height) } else { cell }
+    }
+
+    /// The pane next to one: of several, the last one that was active.
+    pub(crate) fn beside(&self, window: u32, pane: u32, across: bool, forward: bool) -> Option<u32> {
+        let record = self.window(window);
+        let age = |pane: u32| match pane == record.active {
+            true => 0,
+            false => record.last.iter().position(|other| *other == pane).map_or(usize::MAX, |at| at + 1),
+        };
+        self.cell(window).beside(pane, across, forward, &age)
     }
 
     pub(crate) fn pane_index(&self, pane: u32) -> u32 {
@@ -240,10 +257,11 @@ impl State {
                 if renumbered.active == id {
                     let at = order.iter().position(|other| *other == id).unwrap_or(0);
                     let beside = if at > 0 { order[at - 1] } else { order[1] };
-                    renumbered.active = match renumbered.last.is_empty() {
-                        true => beside,
-                        false => renumbered.last.remove(0),
-                    };
+                    renumbered.active = renumbered.previous.take().unwrap_or(beside);
+                    let active = renumbered.active;
+                    renumbered.last.keep(&|other| *other != active);
+                } else if renumbered.previous == Some(id) {
+                    renumbered.previous = None;
                 }
             }
             None => {

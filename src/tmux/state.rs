@@ -228,10 +228,15 @@ pub(crate) struct Window {
     pub(crate) name: String,
     pub(crate) layout: String,
     pub(crate) active: u32,
+    /// Panes that were active before, the last one first.
     pub(crate) last: Vec<u32>,
     pub(crate) zoomed: bool,
     pub(crate) preset: u32,
     pub(crate) activity: u64,
+    /// The pane that was active before, unless it or its successor has ended since.
+    pub(crate) previous: Option<u32>,
+    /// The layout before the last select-layout.
+    pub(crate) old: String,
 }
 
 #[derive(Clone, Default)]
@@ -474,7 +479,7 @@ impl State {
             };
             if !cell.as_ref().is_some_and(has_all) {
                 let (width, height) = cell.map_or((80, 24), |cell| (cell.width, cell.height));
-                window.layout = Cell::preset(4, &ids, width, height, 0).shown();
+                window.layout = Cell::tiled(&ids, width, height).shown();
                 changed = true;
             }
         }
@@ -592,6 +597,8 @@ fn window(window: &mut Window, fields: &mut Fields<'_>) {
     fields.truth(&mut window.zoomed);
     fields.number(&mut window.preset);
     fields.big(&mut window.activity);
+    fields.maybe_id(&mut window.previous);
+    fields.text(&mut window.old);
 }
 
 fn pane(pane: &mut Pane, fields: &mut Fields<'_>) {
@@ -892,6 +899,7 @@ impl Window {
             self.last.keep(&|there| *there != pane && *there != before);
             self.last.insert(0, before);
             self.active = pane;
+            self.previous = Some(before);
         }
     }
 }

@@ -34,12 +34,20 @@ pub(crate) struct Finder<'a> {
 
 type Found<T> = std::result::Result<T, Missing>;
 
-/// The kind and the name of something that was not found.
-struct Missing(&'static str, String);
+/// Why nothing was found.
+struct Missing {
+    why: String,
+    /// As far as the word led.
+    near: Option<Target>,
+}
 
 impl Missing {
-    fn failure(self) -> Failure {
-        Failure::failed(format!("can't find {}: {}", self.0, self.1))
+    fn new(why: &str, near: Option<Target>) -> Missing {
+        Missing { why: why.to_owned(), near }
+    }
+
+    fn of(kind: &str, word: &str, near: Option<Target>) -> Missing {
+        Missing { why: format!("can't find {kind}: {word}"), near }
     }
 }
 
@@ -60,281 +68,274 @@ impl Finder<'_> {
         self.at(session, session.current)
     }
 
-    /// The default target: the pane that the call comes from, else the newest session.
+    fn best(&self, is_such: &dyn Fn(&&Session) -> bool) -> Option<&Session> {
+        let all = self.state.sessions.iter();
+        all.filter(is_such).max_by_key(|session| (session.activity, session.id))
+    }
+
+    /// The default target: the session that the call comes from, else the newest one.
     pub(crate) fn current(&self) -> Option<Target> {
-        if let Some(pane) = self.own.and_then(|own| self.state.pane(own))
-            && let Some((session, index)) = self.state.place_of(pane.window)
-        {
-            return Some(Target { session, index, window: pane.window, pane: pane.id });
-        }
-        let newest = self.state.sessions.iter().max_by_key(|session| (session.activity, session.id))?;
-        Some(self.of_session(newest))
+        let own = self.own.and_then(|own| self.state.pane(own));
+        let session = own.and_then(|own| self.best(&|session| session.has_window(own.window)));
+        Some(self.of_session(session.or_else(|| self.best(&|_| true))?))
     }
 
     /// Finds what a word names.
     pub(crate) fn find(&self, word: Option<&str>, kind: Kind) -> Result<Target> {
-        let found = match word {
-            None | Some("") => self.current().ok_or_else(|| Missing("", String::new())),
-            Some(word) => self.look(word, kind),
-        };
-        found.map_err(|missing| match missing.0 {
-            "" => Failure::failed("no current target".into()),
-            _ => missing.failure(),
-        })
+        self.look(word.unwrap_or_default(), kind).map_err(|missing| Failure::failed(missing.why))
+    }
+
+    /// The pane that a word names, or what it named before it led nowhere.
+    pub(crate) fn near(&self, word: Option<&str>) -> Option<Target> {
+        self.look(word.unwrap_or_default(), Kind::Pane).map_or_else(|missing| missing.near, Some)
+    }
+
+    /// What is there where a word names no more.
+    fn whole(&self, at: Target, kind: Kind) -> Target {
+        let index = if kind == Kind::Index { u32::MAX } else { at.index };
+        Target { index, ..at }
     }
 
     fn look(&self, word: &str, kind: Kind) -> Found<Target> {
-        let state = self.state;
-        if matches!(word, "~" | "{marked}") {
-            let pane = state.main.marked.and_then(|pane| state.pane(pane));
-            let place = pane.and_then(|pane| Some((pane.id, pane.window, state.place_of(pane.window)?)));
-            let (pane, window, (session, index)) = place.ok_or_else(|| Missing("pane", word.to_owned()))?;
-            return Ok(Target { session, index, window, pane });
-        }
-        if matches!(word, "=" | "{mouse}" | "@" | "{active}") && word != "@" {
-            return self.current().ok_or_else(|| Missing("pane", word.to_owned()));
-        }
-        // An ID says all by itself.
-        match word.split_at(1) {
-            ("$", _) if !word.contains([':', '.']) => return Ok(self.in_session(self.session(word)?, kind)),
-            ("@", id) if !word.contains([':', '.']) && id.parse::<u32>().is_ok() => {
-                return self.by_window_id(None, word);
-            }
-            ("%", _) => return self.by_pane_id(word),
-            _ => {}
-        }
-        let (session, rest) = match word.split_once(':') {
-            Some((session, rest)) => (Some(session), Some(rest)),
-            None => (None, None),
-        };
-        match (session, kind) {
-            (None, Kind::Session) => Ok(self.of_session(self.session(word)?)),
-            (None, Kind::Window | Kind::Index) => {
-                let own = self.current();
-                let current = own.and_then(|own| state.session(own.session));
-                if let Some(session) = current
-                    && let Some(found) = self.window(session, word, kind)
-                {
-                    return Ok(found);
-                }
-                match self.session(word) {
-                    Ok(session) => Ok(self.in_session(session, kind)),
-                    Err(_) => Err(Missing("window", bare(word))),
-                }
-            }
-            (None, Kind::Pane) => self.pane_word(word),
-            (Some(name), _) => {
-                let session = match name {
-                    "" => {
-                        let own = self.current().and_then(|own| state.session(own.session));
-                        own.ok_or_else(|| Missing("session", String::new()))?
-                    }
-                    name => self.session(name)?,
-                };
-                let rest = rest.unwrap_or_default();
-                let (window, pane) = match (kind, rest.split_once('.')) {
-                    (Kind::Session, _) => return Ok(self.of_session(session)),
-                    (Kind::Pane, Some((window, pane))) => (window, pane),
-                    (Kind::Pane, None) => (rest, ""),
-                    _ => (rest, ""),
-                };
-                if window.is_empty() && pane.is_empty() {
-                    return Ok(self.in_session(session, kind));
-                }
-                let found = match window {
-                    "" => Some(self.of_session(session)),
-                    window => self.window(session, window, kind),
-                };
-                let found = found.ok_or_else(|| Missing("window", bare(window)))?;
-                if pane.is_empty() { Ok(found) } else { self.pane(found, pane) }
-            }
-        }
-    }
-
-    /// The current window; for a new one, none.
-    fn in_session(&self, session: &Session, kind: Kind) -> Target {
-        let target = self.of_session(session);
-        if kind == Kind::Index { Target { index: u32::MAX, ..target } } else { target }
-    }
-
-    /// A word for a pane without a session: a pane, a window or a session.
-    fn pane_word(&self, word: &str) -> Found<Target> {
-        let current = self.current();
-        let own = current.and_then(|own| Some((self.state.session(own.session)?, own)));
-        if let Some((window, pane)) = word.split_once('.')
-            && let Some((session, own)) = own
-        {
-            let found = match window {
-                "" => Some(own),
-                window => self.window(session, window, Kind::Window),
-            };
-            if let Some(found) = found {
-                return if pane.is_empty() { Ok(found) } else { self.pane(found, pane) };
-            }
-        }
-        if let Some((session, own)) = own {
-            if let Ok(found) = self.pane(own, word) {
-                return Ok(found);
-            }
-            if let Some(found) = self.window(session, word, Kind::Window) {
-                return Ok(found);
-            }
-        }
-        match self.session(word) {
-            Ok(session) if !word.starts_with('=') => Ok(self.of_session(session)),
-            _ => Err(Missing("pane", bare(word))),
-        }
-    }
-
-    /// By its ID, its name, or the beginning of that, or a pattern.
-    fn session(&self, word: &str) -> Found<&Session> {
-        let sessions = &self.state.sessions;
-        let missing = || Missing("session", bare(word));
-        if let Some(id) = word.strip_prefix('$') {
-            let id: u32 = id.parse().map_err(|_| missing())?;
-            return self.state.session(id).ok_or_else(missing);
-        }
-        let name = bare(word);
-        if let Some(exact) = sessions.iter().find(|session| session.name == name) {
-            return Ok(exact);
-        }
-        if word.starts_with('=') {
-            return Err(missing());
-        }
-        one(sessions, |session| session.name.starts_with(&name))
-            .or_else(|| one(sessions, |session| matches(&session.name, &name)))
-            .ok_or_else(missing)
-    }
-
-    fn window(&self, session: &Session, word: &str, kind: Kind) -> Option<Target> {
-        if word.starts_with('@') && word.len() > 1 {
-            return self.by_window_id(Some(session), word).ok();
-        }
-        let exact = word.starts_with('=');
-        let word = word.strip_prefix('=').unwrap_or(word);
-        let near = |by: i64| {
-            let count = session.links.len() as i64;
-            let at = session.links.iter().position(|(index, _)| *index == session.current)? as i64;
-            let (index, _) = session.links[(at + by).rem_euclid(count) as usize];
-            Some(self.at(session, index))
-        };
+        let current = self.current().ok_or_else(|| Missing::new("no current target", None))?;
         match word {
-            "!" | "{last}" => return session.last.first().map(|index| self.at(session, *index)),
-            "^" | "{start}" => return session.links.first().map(|(index, _)| self.at(session, *index)),
-            "$" | "{end}" => return session.links.last().map(|(index, _)| self.at(session, *index)),
-            "{next}" => return near(1),
-            "{previous}" => return near(-1),
-            _ if !exact && word.starts_with(['+', '-']) => {
-                let by = if word.len() == 1 { 1 } else { word[1..].parse::<i64>().ok()? };
-                let by = if word.starts_with('-') { -by } else { by };
-                if kind == Kind::Index {
-                    let index = i64::from(session.current) + by;
-                    return Some(Target { index: index.max(0) as u32, ..self.of_session(session) });
-                }
-                return near(by);
+            "" => return Ok(self.whole(current, kind)),
+            "=" | "{mouse}" => return Err(Missing::new("no mouse target", None)),
+            "~" | "{marked}" => {
+                let pane = self.state.main.marked.and_then(|pane| self.state.pane(pane));
+                let found =
+                    pane.and_then(|pane| Some(Target { pane: pane.id, ..self.of_window(pane.window)? }));
+                return found.ok_or_else(|| Missing::new("no marked target", None));
             }
             _ => {}
+        }
+        let (colon, rest) = match word.split_once(':') {
+            Some((session, rest)) => (Some(session), rest),
+            None => (None, word),
+        };
+        let (before, dot) = match rest.split_once('.') {
+            Some((window, pane)) => (window, Some(pane)),
+            None => (rest, None),
+        };
+        let (session, window, pane) = match (colon, dot, word.as_bytes()[0], kind) {
+            (None, None, b'$', _) => (word, "", ""),
+            (None, None, b'@', _) => ("", word, ""),
+            (None, None, b'%', _) => ("", "", word),
+            (None, None, _, Kind::Session) => (word, "", ""),
+            (None, None, _, Kind::Window | Kind::Index) => ("", word, ""),
+            (None, None, _, Kind::Pane) => ("", "", word),
+            _ => (colon.unwrap_or_default(), before, dot.unwrap_or_default()),
+        };
+        let exactly = |word| match str::strip_prefix(word, '=') {
+            Some(word) => (word, true),
+            None => (word, false),
+        };
+        let ((session, exact_session), (window, exact)) = (exactly(session), exactly(window));
+        let (window, pane) = (plain(window, true), plain(pane, false));
+        if !pane.is_empty() && kind == Kind::Index {
+            return Err(Missing::new("can't specify pane here", None));
+        }
+        if !session.is_empty() {
+            let found = self.session(session, exact_session);
+            let found = found.ok_or_else(|| Missing::of("session", session, None))?;
+            let near = self.of_session(found);
+            let at = match (window, pane) {
+                ("", "") => return Ok(self.whole(near, kind)),
+                ("", pane) if pane.starts_with('%') => self
+                    .by_id(pane)
+                    .and_then(|id| {
+                        Some(Target { pane: id, ..self.link(found, self.state.pane(id)?.window)? })
+                    })
+                    .ok_or_else(|| Missing::of("pane", pane, Some(near)))?,
+                ("", _) => near,
+                (window, _) => self
+                    .window(found, window, exact, kind)
+                    .ok_or_else(|| Missing::of("window", window, Some(near)))?,
+            };
+            return self.pane_at(at, pane);
+        }
+        if !window.is_empty() {
+            let at = self.any_window(current, window, exact, kind, colon.is_some());
+            let near = Some(current).filter(|_| colon.is_some() && !window.starts_with('@'));
+            return self.pane_at(at.ok_or_else(|| Missing::of("window", window, near))?, pane);
+        }
+        if pane.starts_with('%') {
+            let found = self
+                .by_id(pane)
+                .and_then(|id| Some(Target { pane: id, ..self.of_window(self.state.pane(id)?.window)? }));
+            return found.ok_or_else(|| Missing::of("pane", pane, None));
+        }
+        if pane.is_empty() {
+            return Ok(self.whole(current, kind));
+        }
+        let by_window = || match dot {
+            Some(_) => None,
+            None => self.any_window(current, pane, false, kind, false),
+        };
+        let found = self.pane(current, pane).or_else(by_window);
+        found.ok_or_else(|| Missing::of("pane", pane, Some(current).filter(|_| dot.is_some())))
+    }
+
+    fn pane_at(&self, at: Target, pane: &str) -> Found<Target> {
+        match pane {
+            "" => Ok(at),
+            _ => self.pane(at, pane).ok_or_else(|| Missing::of("pane", pane, Some(at))),
+        }
+    }
+
+    fn session(&self, word: &str, exact: bool) -> Option<&Session> {
+        let sessions = &self.state.sessions;
+        if let Some(id) = word.strip_prefix('$') {
+            return self.state.session(id.parse().ok()?);
+        }
+        let found = sessions.iter().find(|session| session.name == word);
+        match exact {
+            true => found,
+            false => found
+                .or_else(|| one(sessions, |session| session.name.starts_with(word)))
+                .or_else(|| one(sessions, |session| matches(&session.name, word))),
+        }
+    }
+
+    /// A window of the session of the default target, or, unless it is `only` that, a session.
+    fn any_window(&self, current: Target, word: &str, exact: bool, kind: Kind, only: bool) -> Option<Target> {
+        if let Some(id) = word.strip_prefix('@') {
+            return self.of_window(id.parse().ok()?);
+        }
+        let found = self.window(self.state.session(current.session)?, word, exact, kind);
+        let by_session = || Some(self.whole(self.of_session(self.session(word, false)?), kind));
+        found.or_else(|| if only { None } else { by_session() })
+    }
+
+    /// The best place of a window.
+    fn of_window(&self, window: u32) -> Option<Target> {
+        self.link(self.best(&|session| session.has_window(window))?, window)
+    }
+
+    /// The place of a window in a session.
+    fn link(&self, session: &Session, window: u32) -> Option<Target> {
+        let is_here = |index: &u32| session.window_at(*index) == Some(window);
+        let first = || session.links.iter().map(|(index, _)| *index).find(is_here);
+        Some(self.at(session, Some(session.current).filter(is_here).or_else(first)?))
+    }
+
+    fn window(&self, session: &Session, word: &str, exact: bool, kind: Kind) -> Option<Target> {
+        if let Some(id) = word.strip_prefix('@') {
+            return self.link(session, id.parse().ok()?);
+        }
+        let place = |index: u32| Some(self.at(session, index));
+        let by = if exact { None } else { step(word) };
+        match word {
+            _ if exact => {}
+            "!" => return place(*session.last.first()?),
+            "^" => return place(session.links.first()?.0),
+            "$" => return place(session.links.last()?.0),
+            _ => {}
+        }
+        if let (Some(by), Kind::Index) = (by, kind) {
+            return place(u32::try_from(i64::from(session.current) + by).ok()?);
+        }
+        if let Some(by) = by {
+            let here = session.links.iter().position(|(index, _)| *index == session.current)? as i64;
+            return place(session.links[(here + by).rem_euclid(session.links.len() as i64) as usize].0);
         }
         if let Ok(index) = word.parse::<u32>()
-            && !exact
+            && index <= i32::MAX as u32
             && (session.window_at(index).is_some() || kind == Kind::Index)
         {
-            return Some(self.at(session, index));
+            return place(index);
         }
         let names: Vec<(u32, String)> =
             session.links.iter().map(|(index, window)| (*index, (self.name)(*window))).collect();
-        let of = |(index, _): &(u32, String)| self.at(session, *index);
-        if let Some(found) = names.iter().find(|(_, name)| name == word) {
-            return Some(of(found));
-        }
-        if exact {
-            return None;
+        let mut same = names.iter().filter(|(_, name)| name == word);
+        match (same.next(), same.next()) {
+            (Some((index, _)), None) => return place(*index),
+            (Some(_), Some(_)) => return None,
+            (None, _) if exact => return None,
+            _ => {}
         }
         let found = one(&names, |(_, name)| name.starts_with(word));
-        found.or_else(|| one(&names, |(_, name)| matches(name, word))).map(of)
+        place(found.or_else(|| one(&names, |(_, name)| matches(name, word)))?.0)
     }
 
-    fn pane(&self, at: Target, word: &str) -> Found<Target> {
-        if word.starts_with('%') {
-            return self.by_pane_id(word);
-        }
+    fn by_id(&self, word: &str) -> Option<u32> {
+        let id = word.strip_prefix('%')?.parse().ok()?;
+        self.state.pane(id).map(|pane| pane.id)
+    }
+
+    /// A pane of a window.
+    fn pane(&self, at: Target, word: &str) -> Option<Target> {
         let state = self.state;
         let (window, panes) = (state.window(at.window), state.panes_of(at.window));
-        let base: u32 = state.option_of_pane(at.window, None, "pane-base-index").parse().unwrap_or(0);
-        let near = |by: i64| {
-            let here = panes.iter().position(|pane| *pane == window.active).unwrap_or(0) as i64;
-            panes.get((here + by).rem_euclid(panes.len() as i64) as usize).copied()
-        };
-        let found = match word {
-            "!" | "{last}" => window.last.first().copied(),
-            "{next}" => near(1),
-            "{previous}" => near(-1),
-            _ if word.starts_with('{') => self.corner(at.window, word),
-            _ if word.starts_with(['+', '-']) => {
-                let by = if word.len() == 1 { Some(1) } else { word[1..].parse::<i64>().ok() };
-                by.and_then(|by| near(if word.starts_with('-') { -by } else { by }))
-            }
+        let here = || panes.iter().position(|pane| *pane == window.active);
+        let pane = match (word, step(word)) {
+            ("!", _) => window.previous?,
+            ("{up-of}", _) => state.beside(at.window, window.active, false, false)?,
+            ("{down-of}", _) => state.beside(at.window, window.active, false, true)?,
+            ("{left-of}", _) => state.beside(at.window, window.active, true, false)?,
+            ("{right-of}", _) => state.beside(at.window, window.active, true, true)?,
+            (_, Some(by)) => panes[(here()? as i64 + by).rem_euclid(panes.len() as i64) as usize],
+            _ if word.starts_with('%') => self.by_id(word).filter(|id| panes.contains(id))?,
             _ => {
-                word.parse().ok().and_then(|index: u32| panes.get(index.checked_sub(base)? as usize).copied())
+                let base: u32 = state.option_of_pane(at.window, None, "pane-base-index").parse().unwrap_or(0);
+                let index = word.parse::<u32>().ok().and_then(|index| index.checked_sub(base));
+                let by_index = index.and_then(|index| panes.get(index as usize)).copied();
+                by_index.or_else(|| self.corner(at.window, word))?
             }
         };
-        found.map(|pane| Target { pane, ..at }).ok_or_else(|| Missing("pane", word.to_owned()))
+        Some(Target { pane, ..at })
     }
 
     fn corner(&self, window: u32, word: &str) -> Option<u32> {
-        let cell = self.state.cell(window);
-        let active = cell.of(self.state.window(window).active)?.clone();
-        let (right, bottom) = (cell.width, cell.height);
-        let panes = cell.panes();
-        let is = |at: &crate::tmux::layout::Cell| {
-            let (left, top) = (at.left == 0, at.top == 0);
-            let (right, bottom) = (at.left + at.width == right, at.top + at.height == bottom);
-            match word {
-                "{top}" => top,
-                "{bottom}" => bottom,
-                "{left}" => left,
-                "{right}" => right,
-                "{top-left}" => top && left,
-                "{top-right}" => top && right,
-                "{bottom-left}" => bottom && left,
-                "{bottom-right}" => bottom && right,
-                "{up-of}" => at.top + at.height + 1 == active.top,
-                "{down-of}" => active.top + active.height + 1 == at.top,
-                "{left-of}" => at.left + at.width + 1 == active.left,
-                "{right-of}" => active.left + active.width + 1 == at.left,
-                _ => false,
-            }
+        let cell = self.state.shown_cell(window);
+        let (right, bottom) = (cell.width - 1, cell.height - 1);
+        let (middle, centre) = (cell.width / 2, cell.height / 2);
+        let (across, down) = match &*word.to_ascii_lowercase() {
+            "top" => (middle, 0),
+            "bottom" => (middle, bottom),
+            "left" => (0, centre),
+            "right" => (right, centre),
+            "top-left" => (0, 0),
+            "top-right" => (right, 0),
+            "bottom-left" => (0, bottom),
+            "bottom-right" => (right, bottom),
+            _ => return None,
         };
-        panes.into_iter().find(|(_, at)| is(at)).map(|(pane, _)| pane)
-    }
-
-    fn by_window_id(&self, session: Option<&Session>, word: &str) -> Found<Target> {
-        let missing = || Missing("window", word.to_owned());
-        let id: u32 = word[1..].parse().map_err(|_| missing())?;
-        let own = self.current().and_then(|own| self.state.session(own.session));
-        let sessions: Vec<&Session> = match session {
-            Some(session) => vec![session],
-            None => own.into_iter().chain(&self.state.sessions).collect(),
+        // The border behind a pane belongs to it.
+        let is_there = |at: &crate::tmux::layout::Cell| {
+            (at.left..=at.left + at.width).contains(&across) && (at.top..=at.top + at.height).contains(&down)
         };
-        let found = sessions.into_iter().find_map(|session| {
-            let is_here = |index: &u32| session.window_at(*index) == Some(id);
-            let first = || session.links.iter().map(|(index, _)| *index).find(is_here);
-            let index = Some(session.current).filter(is_here).or_else(first)?;
-            Some(self.at(session, index))
-        });
-        found.ok_or_else(missing)
-    }
-
-    fn by_pane_id(&self, word: &str) -> Found<Target> {
-        let missing = || Missing("pane", word.to_owned());
-        let pane = word[1..].parse().ok().and_then(|id| self.state.pane(id)).ok_or_else(missing)?;
-        let at = self.by_window_id(None, &format!("@{}", pane.window)).map_err(|_| missing())?;
-        Ok(Target { pane: pane.id, ..at })
+        cell.panes().into_iter().find(|(_, at)| is_there(at)).map(|(pane, _)| pane)
     }
 }
 
-fn bare(word: &str) -> String {
-    word.strip_prefix('=').unwrap_or(word).to_owned()
+/// The short form of a word in braces.
+fn plain(word: &str, is_window: bool) -> &str {
+    match word {
+        "{last}" => "!",
+        "{next}" => "+",
+        "{previous}" => "-",
+        "{start}" if is_window => "^",
+        "{end}" if is_window => "$",
+        "{top}" | "{bottom}" | "{left}" | "{right}" | "{top-left}" | "{top-right}" | "{bottom-left}"
+        | "{bottom-right}"
+            if !is_window =>
+        {
+            &word[1..word.len() - 1]
+        }
+        _ => word,
+    }
+}
+
+/// The number of steps that `+2` or `-` asks for.
+fn step(word: &str) -> Option<i64> {
+    let (sign, digits) = match word.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
+    };
+    let steps = if digits.is_empty() { 1 } else { digits.parse::<u32>().unwrap_or(0) };
+    Some(sign * i64::from(steps))
 }
 
 /// The only one that is such.

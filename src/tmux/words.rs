@@ -340,6 +340,37 @@ impl Parser<'_> {
     }
 }
 
+/// A number in a range, or in a word why it is none, as strtonum(3).
+pub(crate) fn number(text: &str, least: i64, most: i64) -> std::result::Result<i64, &'static str> {
+    let text = text.trim_start();
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err("invalid");
+    }
+    let bound = if text.starts_with('-') { i64::MIN } else { i64::MAX };
+    match text.parse().unwrap_or(bound) {
+        number if number < least => Err("too small"),
+        number if number > most => Err("too large"),
+        number => Ok(number),
+    }
+}
+
+/// The same, or up to `100%` of the whole.
+pub(crate) fn percentage(
+    text: &str,
+    least: i64,
+    most: i64,
+    whole: i64,
+) -> std::result::Result<i64, &'static str> {
+    match text.strip_suffix('%') {
+        Some(share) => {
+            let part = whole * number(share, 0, 100)? / 100;
+            number(&part.to_string(), least, most)
+        }
+        None => number(text, least, most),
+    }
+}
+
 /// A value as a word that would give it.
 pub(crate) fn shown(value: &str) -> String {
     if value.is_empty() {

@@ -56,7 +56,7 @@ fn errors_are_those_of_tmux() {
         (&["kill-session", "-t", "=b"], "can't find session: b"),
         (&["kill-window", "-t", "b"], "can't find window: b"),
         (&["kill-pane", "-t", "%9"], "can't find pane: %9"),
-        (&["kill-pane", "-t", "=a"], "can't find pane: a"),
+        (&["kill-pane", "-t", "=a"], "can't find pane: =a"),
         (&["new-window", "-t", "a:0"], "create window failed: index 0 in use"),
         (&["respawn-pane", "-t", "a"], "respawn pane failed: pane a:0.0 still active"),
         (&["show-buffer", "-b", "x"], "no buffer x"),

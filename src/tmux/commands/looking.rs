@@ -136,10 +136,7 @@ pub(super) fn list_clients(caller: &Caller, turn: &mut Turn, call: &Call) -> Res
 }
 
 pub(super) fn display_message(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
-    let target = match call.value('t') {
-        None => caller.current(turn),
-        word => caller.find(turn, word, Kind::Pane).ok(),
-    };
+    let target = caller.near(turn, call);
     if call.has('F') && call.operand(0).is_some() {
         return Err(Failure::failed("only one of -F or argument must be given".into()));
     }

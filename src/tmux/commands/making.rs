@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use super::{Caller, Turn};
+use super::{Caller, Turn, placing::LARGEST};
 use crate::{
     cli,
     outcome::{Failure, Result},
@@ -12,7 +12,7 @@ use crate::{
         panes::{self, Start, window_name},
         state::{Keep, Pane, Session, Setting, State, Window},
         target::{Kind, Target},
-        words::Call,
+        words::{self, Call},
     },
 };
 
@@ -97,7 +97,10 @@ pub(super) fn new_session(caller: &Caller, turn: &mut Turn, call: &Call) -> Resu
         };
         if let Some(found) = found {
             turn.state.session_mut(found.id).group = session.group.clone();
-            (session.links, session.current) = (found.links.clone(), found.current);
+            // tmux makes a window first, and replaces it.
+            turn.state.main.windows += 1;
+            turn.state.main.panes += 1;
+            (session.current, session.links) = (found.links[0].0, found.links);
             turn.state.sessions.push(session);
             return shown(caller, turn, call, id, detached);
         }
@@ -191,8 +194,7 @@ fn add_window(
 }
 
 pub(super) fn new_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
-    let mut at =
-        caller.at(turn, call, if call.has('a') || call.has('b') { Kind::Window } else { Kind::Index })?;
+    let mut at = caller.at(turn, call, Kind::Index)?;
     let name = caller.expanded(turn, Some(at), call, 'n');
     let session = turn.state.found(at.session).clone();
     if call.has('S')
@@ -207,9 +209,6 @@ pub(super) fn new_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Resul
         }
     }
     let is_beside = call.has('a') || call.has('b');
-    if !is_beside && call.value('t').is_none_or(str::is_empty) {
-        at.index = u32::MAX;
-    }
     let is_named = !is_beside && at.index != u32::MAX;
     at.index = super::placing::index_for(turn, call, at);
     if is_named && session.window_at(at.index).is_some() {
@@ -219,10 +218,15 @@ pub(super) fn new_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Resul
         turn.state.session_mut(session.id).last.keep(&|index| *index != at.index);
     }
     let old = session.window_at(at.index);
-    let cell = turn.state.cell(session.current_window());
     let cwd = caller.expanded(turn, Some(at), call, 'c');
     let cwd = cwd.unwrap_or_else(|| cwd_of(caller, &session));
-    let size = (cell.width, cell.height);
+    let size = match session.clients.is_empty() {
+        true => turn.state.default_size(session.id),
+        false => {
+            let cell = turn.state.cell(session.current_window());
+            (cell.width, cell.height)
+        }
+    };
     let window = add_window(
         caller,
         turn,
@@ -265,9 +269,9 @@ pub(super) fn split_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Res
     let at = caller.at(turn, call, Kind::Pane)?;
     let session = turn.state.found(at.session).clone();
     let across = call.has('h');
-    let cell = turn.state.cell(at.window);
     let full = call.has('f');
     let size = size(call, turn, at, across, full)?;
+    let cell = turn.state.cell(at.window);
     let new = turn.state.main.panes;
     let by = (!full).then_some(at.pane);
     let mut after = cell;
@@ -294,29 +298,32 @@ pub(super) fn split_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Res
     state.add_pane(made);
     let window = state.window_mut(at.window);
     window.layout = after.shown();
+    window.zoomed = call.has('Z');
     if !call.has('d') {
         window.select(new);
     }
-    window.zoomed = call.has('Z');
     print_place(caller, turn, call, Target { pane: new, ..at })
 }
 
 /// The size that `-l` or `-p` gives.
-pub(super) fn size(call: &Call, turn: &Turn, at: Target, across: bool, full: bool) -> Result<Option<u32>> {
-    let share = call.value('p').map(|share| format!("{share}%"));
-    let Some(word) = call.value('l').or(share.as_deref()) else { return Ok(None) };
-    let cell = turn.state.cell(at.window);
-    let cell = if full { &cell } else { cell.of(at.pane).unwrap_or(&cell) };
-    let room = if across { cell.width } else { cell.height };
-    let number = |digits: &str| digits.parse::<u32>().ok();
-    let size = match word.strip_suffix('%') {
-        Some(digits) => number(digits).map(|share| room * share / 100),
-        None => number(word),
+fn size(call: &Call, turn: &Turn, at: Target, across: bool, full: bool) -> Result<Option<u32>> {
+    let (word, share, what) = match (call.value('l'), call.value('p')) {
+        (Some(word), _) => match word.strip_suffix('%') {
+            Some(share) => (share, true, "percentage"),
+            None => (word, false, "lines"),
+        },
+        (None, Some(share)) => (share, true, "create pane failed: -p"),
+        (None, None) => return Ok(None),
     };
-    match size {
-        Some(size) => Ok(Some(size)),
-        None => Err(Failure::failed("size invalid".into())),
+    let number = words::number(word, 0, LARGEST);
+    let number = number.map_err(|why| Failure::failed(format!("{what} {why}")))? as u32;
+    if !share {
+        return Ok(Some(number));
     }
+    let cell = turn.state.cell(at.window);
+    let pane = turn.state.pane(at.pane).map(|pane| turn.state.size_of(pane));
+    let (cols, rows) = pane.filter(|_| !full).unwrap_or((cell.width, cell.height));
+    Ok(Some((if across { cols } else { rows }).wrapping_mul(number) / 100))
 }
 
 pub(super) fn respawn(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {

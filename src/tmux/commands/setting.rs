@@ -52,10 +52,7 @@ fn scope(caller: &Caller, turn: &Turn, call: &Call, known: Option<Known>) -> Res
 }
 
 pub(super) fn set(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
-    let at = match call.value('t') {
-        None => caller.current(turn),
-        word => caller.find(turn, word, Kind::Pane).ok(),
-    };
+    let at = caller.near(turn, call);
     let is_hook = call.command.name == "set-hook";
     let word = caller.expand(turn, at, &call.operands[0]);
     let is_own = word.starts_with('@');
