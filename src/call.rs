@@ -296,23 +296,19 @@ impl CommandLine {
     }
 
     /// The value of an option, as `kind` reads it.
-    pub(crate) fn optional<T>(
-        &self,
-        name: &str,
-        kind: impl Fn(&str, &OsStr) -> Result<T>,
-    ) -> Result<Option<T>> {
+    pub(crate) fn optional<T>(&self, name: &str, kind: fn(&str, &OsStr) -> Result<T>) -> Result<Option<T>> {
         self.last(name).map(|value| kind(name, value)).transpose()
     }
 
     /// The same for an option with a default, which the header has.
-    pub(crate) fn value<T>(&self, name: &str, kind: impl Fn(&str, &OsStr) -> Result<T>) -> Result<T> {
+    pub(crate) fn value<T>(&self, name: &str, kind: fn(&str, &OsStr) -> Result<T>) -> Result<T> {
         let value = self.last(name);
         let default = || self.syntax.option(name).expect("the header has it").default().as_ref();
         kind(name, value.unwrap_or_else(default))
     }
 
     /// The values of a repeatable option.
-    pub(crate) fn values<T>(&self, name: &str, kind: impl Fn(&str, &OsStr) -> Result<T>) -> Result<Vec<T>> {
+    pub(crate) fn values<T>(&self, name: &str, kind: fn(&str, &OsStr) -> Result<T>) -> Result<Vec<T>> {
         self.last(name);
         let all = self.options.iter().filter(|(option, _)| option.name() == name);
         all.map(|(option, value)| kind(option.name(), value)).collect()

@@ -266,9 +266,14 @@ pub(crate) fn check_stdout() -> Result<()> {
 
 /// Writes an answer to standard output.
 pub(crate) fn print(answer: impl AsRef<[u8]>) -> Result<()> {
+    print_bytes(answer.as_ref())
+}
+
+/// For all kinds of texts.
+fn print_bytes(answer: &[u8]) -> Result<()> {
     check_stdout()?;
     let mut stdout = io::stdout().lock();
-    written(stdout.write_all(answer.as_ref()).and_then(|()| stdout.flush()))
+    written(stdout.write_all(answer).and_then(|()| stdout.flush()))
 }
 
 /// All that comes on standard input, if its end has come by then.

@@ -99,11 +99,24 @@ impl Object {
     }
 
     /// A list of objects.
-    pub(crate) fn objects(mut self, name: &str, values: impl Iterator<Item = Object>) -> Object {
-        let values: Vec<Object> = values.collect();
-        self.0.lossy |= values.iter().any(|value| value.0.lossy);
-        let values: Vec<String> = values.iter().map(|value| format!("{{{}}}", value.0.text)).collect();
-        self.raw(name, &format!("[{}]", values.join(",")))
+    pub(crate) fn objects(self, name: &str, mut values: impl Iterator<Item = Object>) -> Object {
+        self.objects_of(name, &mut values)
+    }
+
+    /// For all kinds of iterators.
+    fn objects_of(mut self, name: &str, values: &mut dyn Iterator<Item = Object>) -> Object {
+        let mut list = String::from("[");
+        for value in values {
+            self.0.lossy |= value.0.lossy;
+            if list.len() > 1 {
+                list.push(',');
+            }
+            list.push('{');
+            list += &value.0.text;
+            list.push('}');
+        }
+        list.push(']');
+        self.raw(name, &list)
     }
 
     /// A value that is JSON already, on one line.

@@ -220,7 +220,7 @@ fn connect(state_dir: &StateDir, machine: &MachineName, patience: Duration) -> R
     let what = format!("start the bridge to '{machine}'");
     let deadline = Deadline::after(patience);
     let bridges = machine::folder(state_dir, BRIDGES)?;
-    let stream = daemon::connect_or_start(&bridges, machine.as_str(), &what, deadline, || {
+    let stream = daemon::connect_or_start(&bridges, machine.as_str(), &what, deadline, &|| {
         let mut command = child::ourselves(BRIDGE);
         command.arg(machine.as_str()).arg(state_dir.path().join(BRIDGES)).env_remove(SESSION_ENV);
         command

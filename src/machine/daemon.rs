@@ -69,7 +69,7 @@ pub(crate) fn connect_or_start(
     name: &str,
     what: &str,
     deadline: Deadline,
-    start: impl Fn() -> Command,
+    start: &dyn Fn() -> Command,
 ) -> Result<UnixStream> {
     if let Some(stream) = connect(folder, name, deadline).trying(what)? {
         return Ok(stream);
@@ -150,7 +150,7 @@ mod tests {
         };
         assert!(Command::new("mkfifo").arg(root.join("go")).status().unwrap().success());
         let soon = Deadline::after(Duration::from_millis(300));
-        assert!(connect_or_start(&folder, "x", "start", soon, start).is_err());
+        assert!(connect_or_start(&folder, "x", "start", soon, &start).is_err());
         let taken = lock(&folder, "x", Deadline::after(Duration::from_millis(1))).unwrap_err();
         assert_eq!(taken.kind(), io::ErrorKind::TimedOut);
         std::fs::write(root.join("go"), "\n").unwrap();

@@ -121,9 +121,9 @@ pub(crate) fn way_to(state_dir: &StateDir, name: &MachineName) -> Result<(Vec<St
 
 /// Adds a machine, in place of one of that name.
 pub(crate) fn add(state_dir: &StateDir, machine: Machine) -> Result<()> {
-    change(state_dir, |machines| {
+    change(state_dir, &mut |machines| {
         machines.retain(|known| known.name != machine.name);
-        machines.push(machine);
+        machines.push(machine.clone());
         true
     })
     .map(drop)
@@ -131,14 +131,14 @@ pub(crate) fn add(state_dir: &StateDir, machine: Machine) -> Result<()> {
 
 /// Removes a machine; `false` if there is none of that name.
 pub(crate) fn remove(state_dir: &StateDir, name: &MachineName) -> Result<bool> {
-    change(state_dir, |machines| {
+    change(state_dir, &mut |machines| {
         let before = machines.len();
         machines.retain(|known| known.name != *name);
         machines.len() < before
     })
 }
 
-fn change(state_dir: &StateDir, change: impl FnOnce(&mut Vec<Machine>) -> bool) -> Result<bool> {
+fn change(state_dir: &StateDir, change: &mut dyn FnMut(&mut Vec<Machine>) -> bool) -> Result<bool> {
     let what = || format!("write '{}'", state_dir.path().join(MACHINES).display());
     let folder = Folder::open(state_dir.path()).trying(what())?;
     let lock = folder.open_lock(MACHINES_LOCK).trying(what())?;

@@ -3,7 +3,11 @@
 //! A set is built from the state of its owner, waited for once, and dropped. Nothing is registered, so
 //! nothing can differ from the state. It borrows its descriptors, so none can be closed meanwhile.
 
-use std::{io, os::fd::AsFd, time::Duration};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    time::Duration,
+};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -27,11 +31,11 @@ impl<'a, Event: Copy> PollSet<'a, Event> {
     }
 
     pub(crate) fn readable(&mut self, descriptor: &'a impl AsFd, event: Event) {
-        self.watch(descriptor, PollFlags::IN, Some(event), None);
+        self.watch(descriptor.as_fd(), PollFlags::IN, Some(event), None);
     }
 
     pub(crate) fn writable(&mut self, descriptor: &'a impl AsFd, event: Event) {
-        self.watch(descriptor, PollFlags::OUT, Some(event), None);
+        self.watch(descriptor.as_fd(), PollFlags::OUT, Some(event), None);
     }
 
     /// A socket whose peer may go at any time: when it does, or hangs up its half, `left` is an event even if
@@ -49,55 +53,68 @@ impl<'a, Event: Copy> PollSet<'a, Event> {
         flags.set(PollFlags::IN, read);
         flags.set(PollFlags::OUT, write);
         flags.set(PollFlags::RDHUP, left.is_some());
-        self.watch(descriptor, flags, Some(event), left);
+        self.watch(descriptor.as_fd(), flags, Some(event), left);
     }
 
     /// The other end of a pipe, a socket or a terminal is closed for good.
     pub(crate) fn gone(&mut self, descriptor: &'a impl AsFd, event: Event) {
-        self.watch(descriptor, PollFlags::empty(), Some(event), None);
+        self.watch(descriptor.as_fd(), PollFlags::empty(), Some(event), None);
     }
 
     /// The peer of a socket has gone, or has hung up its half.
     pub(crate) fn left(&mut self, descriptor: &'a impl AsFd, event: Event) {
-        self.watch(descriptor, PollFlags::RDHUP, None, Some(event));
+        self.watch(descriptor.as_fd(), PollFlags::RDHUP, None, Some(event));
     }
 
     /// One entry for each descriptor: poll(2) takes no more of them than we may
     /// have open.
     fn watch(
         &mut self,
-        descriptor: &'a impl AsFd,
+        descriptor: BorrowedFd<'a>,
         flags: PollFlags,
         event: Option<Event>,
         left: Option<Event>,
     ) {
         self.meanings.push((event, left));
-        self.descriptors.push(PollFd::new(descriptor, flags));
+        self.descriptors.push(PollFd::from_borrowed_fd(descriptor, flags));
     }
 
     /// Waits, and returns the events that have come: none when the deadline has passed or a signal came in
     /// between. Any `revents` at all is the event, since hang-ups and errors come unasked (poll(2)).
     pub(crate) fn wait(mut self, deadline: Deadline) -> io::Result<Vec<Event>> {
-        const GONE: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP).union(PollFlags::ERR);
-        let timeout = deadline.remaining().map(|remaining| Timespec {
-            tv_sec: i64::try_from(remaining.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: remaining.subsec_nanos().into(),
-        });
-        match rustix::event::poll(&mut self.descriptors, timeout.as_ref()) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
-            Ok(_) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let mut came = Vec::new();
-        for (descriptor, (event, left)) in self.descriptors.iter().zip(&self.meanings) {
-            let flags = descriptor.revents();
-            let gone = left.filter(|_| flags.intersects(GONE));
-            // Data of a peer that has gone comes first.
-            came.extend(event.filter(|_| flags != (flags & PollFlags::RDHUP)));
-            came.extend(gone);
-        }
-        Ok(came)
+        let ready = ready(&mut self.descriptors, deadline)?;
+        let event = |(at, is_left): (usize, bool)| {
+            let (event, left) = self.meanings[at];
+            if is_left { left } else { event }
+        };
+        Ok(ready.into_iter().filter_map(event).collect())
     }
+}
+
+/// The places of the ready descriptors: for data, and again if the peer has gone. For all kinds of events.
+fn ready(descriptors: &mut [PollFd<'_>], deadline: Deadline) -> io::Result<Vec<(usize, bool)>> {
+    const GONE: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP).union(PollFlags::ERR);
+    let timeout = deadline.remaining().map(|remaining| Timespec {
+        tv_sec: i64::try_from(remaining.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: remaining.subsec_nanos().into(),
+    });
+    match rustix::event::poll(descriptors, timeout.as_ref()) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+        Ok(_) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut came = Vec::new();
+    for (at, descriptor) in descriptors.iter().enumerate() {
+        let flags = descriptor.revents();
+        // Data of a peer that has gone comes first.
+        if flags != (flags & PollFlags::RDHUP) {
+            came.push((at, false));
+        }
+        if flags.intersects(GONE) {
+            came.push((at, true));
+        }
+    }
+    Ok(came)
 }
 
 /// Has the peer of a socket gone by now, or hung up its half?

@@ -87,7 +87,7 @@ impl Profile {
     }
 
     /// The values of an option, as `kind` reads them.
-    pub(crate) fn values<T>(&self, option: &str, kind: impl Fn(&str, &OsStr) -> Result<T>) -> Result<Vec<T>> {
+    pub(crate) fn values<T>(&self, option: &str, kind: fn(&str, &OsStr) -> Result<T>) -> Result<Vec<T>> {
         self.0.iter().filter(|(name, _)| *name == option).map(|(name, value)| kind(name, value)).collect()
     }
 }

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) fn end_bearers_outside(worker: &WorkerHandle) -> Result<()> {
     // Its sessions are others than the one that we may be in.
     let ours = env::var_os(SESSION_ENV).map(|session| session.into_encoded_bytes());
-    end_bearers(worker, |process| {
+    end_bearers(worker, &|process| {
         process.variables([SESSION_ENV])[0] == ours || process.name == MONITOR && process.runs_our_file()
     })
 }
@@ -33,23 +33,23 @@ pub(crate) fn end_bearers_outside(worker: &WorkerHandle) -> Result<()> {
 /// Ends all processes that carry the handle. The sessions have been ended before, so a remaining one
 /// belongs to a session that was not visible yet.
 pub(crate) fn end_all_bearers(worker: &WorkerHandle) -> Result<()> {
-    end_bearers(worker, |_| true)
+    end_bearers(worker, &|_| true)
 }
 
-fn end_bearers(worker: &WorkerHandle, belongs: impl Fn(&Process) -> bool) -> Result<()> {
+fn end_bearers(worker: &WorkerHandle, belongs: &dyn Fn(&Process) -> bool) -> Result<()> {
     let handle = format!("{HANDLE_ENV}={worker}");
     let is_its = |process: &Process| {
         process.had_in_environment(handle.as_bytes()) && process.is_of_our_user() && belongs(process)
     };
     let find = || Ok(processes::all()?.into_iter().filter(is_its).collect());
-    end(find).and_then(none_left).trying(format_args!("end what worker '{worker}' has started"))
+    end(&find).and_then(none_left).trying(format_args!("end what worker '{worker}' has started"))
 }
 
 /// Ends all that descends from us.
 pub(crate) fn end_descendants() -> Result<()> {
     let ours = std::process::id();
     let find = || Ok(processes::family(&[ours], |_| true).filter(|process| process.pid != ours).collect());
-    end(find).and_then(none_left).trying("end what the worker has started")
+    end(&find).and_then(none_left).trying("end what the worker has started")
 }
 
 /// Does a process other than this one descend from us?
@@ -70,7 +70,7 @@ fn none_left(left: Vec<Process>) -> io::Result<()> {
 
 /// Sends SIGTERM, then SIGKILL after [`GRACE`] to those that are left; our own processes have longer.
 /// Returns the survivors.
-fn end(find: impl Fn() -> io::Result<Vec<Process>>) -> io::Result<Vec<Process>> {
+fn end(find: &dyn Fn() -> io::Result<Vec<Process>>) -> io::Result<Vec<Process>> {
     let (grace, patience) = (Deadline::after(GRACE), Deadline::after(PATIENCE));
     let last = Deadline::after(2 * PATIENCE);
     let mut asked = Set::new();

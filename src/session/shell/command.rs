@@ -44,7 +44,7 @@ impl Dialect {
         if let Some(name) = first.strip_prefix('-') {
             first = name.to_owned();
         }
-        let shell = ShellCommand::of_words(Vec::new(), [first].into_iter().chain(words))?;
+        let shell = ShellCommand::of_words(Vec::new(), &mut [first].into_iter().chain(words))?;
         (!shell.is_restricted()).then_some(shell.dialect)
     }
 
@@ -128,10 +128,10 @@ impl ShellCommand {
                 }
             }
         }
-        ShellCommand::of_words(before, words)
+        ShellCommand::of_words(before, &mut words)
     }
 
-    fn of_words(before: Vec<String>, mut words: impl Iterator<Item = String>) -> Option<ShellCommand> {
+    fn of_words(before: Vec<String>, words: &mut dyn Iterator<Item = String>) -> Option<ShellCommand> {
         let mut program = vec![words.next()?];
         let mut name = file_name(&program[0]).to_owned();
         if name == "busybox" || name == "toybox" {

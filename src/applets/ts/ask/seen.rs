@@ -65,7 +65,7 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
         longer(&before, &echo) || longer(&prompt, &format!("{prompt}{first}"))
     };
     let first_rows = |from: usize| {
-        let rows = rows_of(&lines[from..], echo.len(), is_echo, begins_echo)?;
+        let rows = rows_of(&lines[from..], echo.len(), &is_echo, &begins_echo)?;
         Some(from + rows).filter(|rows| *rows < lines.len())
     };
     // An editor that has found out its position redraws its prompt further down.
@@ -130,7 +130,7 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
                 starts.into_iter().any(begins_at)
             };
             let longest = LONGEST_PROMPT + next.len();
-            let rows = rows_of(&lines[index..], longest, |row| is_echo(row, next), begins);
+            let rows = rows_of(&lines[index..], longest, &|row| is_echo(row, next), &begins);
             if let Some(rows) = rows.filter(|rows| index + rows < lines.len()) {
                 rest.by_ref().take(rows - 1).for_each(drop);
                 typed.next();
@@ -158,8 +158,8 @@ fn has_blank_above(line: &str, typed: &str, prompts: &Prompts) -> bool {
 fn rows_of(
     lines: &[&str],
     longest: usize,
-    is_echo: impl Fn(&str) -> bool,
-    begins: impl Fn(&str) -> bool,
+    is_echo: &dyn Fn(&str) -> bool,
+    begins: &dyn Fn(&str) -> bool,
 ) -> Option<usize> {
     /// A prompt before the rest of a text is shorter.
     const LONGEST_CONTINUATION: usize = 40;
