@@ -64,8 +64,7 @@ impl Screen {
 
     fn capture_line(&self, line: &Line, form: Capture, pen: &mut Pen, text: &mut String) {
         let start = text.len();
-        // A cell that was erased with a background counts as one that was never written to.
-        for col in 0..line.cells.len().min(self.cols()) {
+        for col in 0..usize::from(line.used).min(self.cols()) {
             let cell = line.cell(col);
             if cell.is_right_half() {
                 continue;
@@ -154,6 +153,22 @@ fn code(colour: Colour, base: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As tmux 3.3a prints them.
+    #[test]
+    fn a_row_has_the_cells_that_were_written_to_or_moved_to() {
+        let mut screen = Screen::new(20, 6);
+        screen.feed(
+            b"abc\x1b[1;2H\x1b[2@\x1b[2;1Habcdef\x1b[2;2H\x1b[2P\x1b[3;1Habcdef\x1b[3;3H\x1b[K\x1b[4;1H\x1b[42m\x1b[2K\
+              \x1b[0m\x1b[5;1Hab\x1b[44m\x1b[K\x1b[0m\x1b[6;1Habcd\x1b[6;2H\x1b[45m\x1b[K\x1b[0m",
+        );
+        let screen = Screen::resumed(&screen.save()).unwrap();
+        let captured = |form| screen.captured(0, 5, false, form).unwrap();
+        let form = Capture { keeps_blanks: true, ..Capture::default() };
+        assert_eq!(captured(form), "a  bc               \nadef              \nab    \n\nab\na   \n");
+        let form = Capture { colours: true, ..Capture::default() };
+        assert_eq!(captured(form), "a  bc\nadef\nab\n\nab\na\x1b[45m\n");
+    }
 
     /// As tmux 3.3a prints them.
     #[test]

@@ -231,6 +231,9 @@ pub(super) struct Line {
     pub(super) combining: Vec<(u16, char)>,
     /// It was full, and what came next went on on the line below.
     pub(super) wrapped: bool,
+    /// How many cells tmux would have of it: up to the last that text was written to or moved to, also if that
+    /// was erased since. Only captures show that.
+    pub(super) used: u16,
 }
 
 impl Line {
@@ -239,6 +242,11 @@ impl Line {
         self.combining.clear();
         self.rest = blank;
         self.wrapped = false;
+        self.used = 0;
+    }
+
+    fn use_up_to(&mut self, col: usize) {
+        self.used = self.used.max(u16::try_from(col).unwrap_or(u16::MAX));
     }
 
     pub(super) fn cell(&self, col: usize) -> Cell {
@@ -284,6 +292,7 @@ impl Line {
     /// Adds the line that this one goes on on.
     fn join(&mut self, next: Line) {
         let length = self.cells.len();
+        self.use_up_to(length + usize::from(next.used));
         self.cells.extend(next.cells);
         self.append_combining(next.combining, length);
         (self.rest, self.wrapped) = (next.rest, next.wrapped);
@@ -305,6 +314,7 @@ impl Line {
         }
         let (mut cells, mut combining) = (self.cells.as_slice(), self.combining.as_slice());
         let mut start = 0;
+        let used = usize::from(self.used);
         while cells.len() > cols {
             // A wide character is not broken, unless there is room for nothing else.
             let end = if cells[cols].is_right_half() { (cols - 1).max(1) } else { cols };
@@ -315,18 +325,23 @@ impl Line {
             lines.push_back(broken);
             (cells, combining, start) = (behind, &combining[here..], start + end);
         }
-        lines.push_back(Line { rest: self.rest, wrapped: self.wrapped, ..Line::of(cells, combining, start) });
+        let mut last = Line { rest: self.rest, wrapped: self.wrapped, ..Line::of(cells, combining, start) };
+        last.used = 0;
+        last.use_up_to(used.saturating_sub(start).min(cols));
+        lines.push_back(last);
     }
 
     /// A part of a line that begins at the column `start` of it.
     fn of(cells: &[Cell], combining: &[(u16, char)], start: usize) -> Line {
         let moved =
             |(at, combined): &(u16, char)| Some((u16::try_from(usize::from(*at) - start).ok()?, *combined));
-        Line {
+        let mut line = Line {
             cells: cells.to_vec(),
             combining: combining.iter().filter_map(moved).collect(),
             ..Line::default()
-        }
+        };
+        line.use_up_to(cells.len());
+        line
     }
 
     /// A part of it, in which no half of a wide character is.
@@ -349,6 +364,7 @@ impl Line {
     /// Puts such a part somewhere.
     fn place(&mut self, col: usize, (cells, combining): (Vec<Cell>, Vec<(u16, char)>)) {
         let end = col + cells.len();
+        self.use_up_to(end);
         self.reach(end);
         self.part(col);
         self.part(end);
@@ -363,6 +379,7 @@ impl Line {
         self.reach(col);
         self.part(col);
         let end = col + text.len();
+        self.use_up_to(end);
         self.part(end);
         self.drop_combining(col, end);
         let over = text.len().min(self.cells.len() - col);
@@ -576,6 +593,7 @@ impl Grid {
         let kept = self.kept();
         if col < kept {
             self.rows[row].insert(col, count, kept, blank);
+            self.note_moved(row, col, kept.saturating_sub(col + count), kept);
         }
     }
 
@@ -583,6 +601,17 @@ impl Grid {
         let kept = self.kept();
         if col < kept {
             self.rows[row].delete(col, count, kept, blank);
+            let moved = kept.saturating_sub(col + count);
+            self.note_moved(row, col, moved, col + moved);
+        }
+    }
+
+    /// So many cells have been moved within a row, the last of them to before `end`.
+    fn note_moved(&mut self, row: usize, col: usize, moved: usize, end: usize) {
+        if moved > 0 {
+            self.rows[row].use_up_to(end);
+        } else if col == 0 {
+            self.rows[row].used = 0;
         }
     }
 
@@ -608,6 +637,10 @@ impl Grid {
         if !area.is_empty() {
             for row in area.top..=area.bottom {
                 self.erase(row, area.left, area.right + 1, cell);
+                if cell.glyph != 0 {
+                    let end = (area.right + 1).min(self.kept());
+                    self.rows[row].use_up_to(end);
+                }
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::terminal::{
 };
 
 /// The number of this format. Another one is that of another version, and is not read.
-const FORM: u64 = 5;
+const FORM: u64 = 6;
 
 /// No terminal is larger (the kernel counts in 16 bits).
 const LONGEST_SIDE: u64 = u16::MAX as u64;
@@ -185,6 +185,7 @@ impl Writer {
         self.size(lines.len());
         for line in lines {
             self.flags(&[line.wrapped]);
+            self.number(u64::from(line.used));
             self.cell(line.rest);
             self.size(line.combining.len());
             for (col, combined) in &line.combining {
@@ -413,6 +414,7 @@ impl<'a> Reader<'a> {
         let mut lines = VecDeque::with_capacity(count);
         for _ in 0..count {
             let [wrapped] = self.flags()?;
+            let used = self.number(LONGEST_SIDE)? as u16;
             let (glyph, pen) = (self.glyph()?, self.pen()?);
             let rest = self.cell(glyph, pen)?;
             let mut combining = Vec::new();
@@ -440,7 +442,7 @@ impl<'a> Reader<'a> {
             if !is_sound {
                 return None;
             }
-            lines.push_back(Line { cells, rest, combining, wrapped });
+            lines.push_back(Line { cells, rest, combining, wrapped, used });
         }
         Some(lines)
     }
