@@ -625,10 +625,11 @@ impl Relay {
             return None;
         }
         let (offset, prompt) = (self.recorder.output_bytes(), self.recorder.prompt());
+        let has_unread = modes.is_canonical() && self.unread() > 0;
         match self.master.write(&bytes[..room]) {
             Ok(count) if count > 0 => {
                 let mode = journal::mode(&modes, prompt);
-                self.recorder.note_input(self.clients.source(), mode, &bytes[..count]);
+                self.recorder.note_input(self.clients.source(), mode, &bytes[..count], has_unread);
                 if self.journal.note(&bytes[..count], offset, mode) {
                     let first = u64::from(self.interactive);
                     let next = self.recorder.last_completion().map_or(first, |last| last.saturating_add(1));

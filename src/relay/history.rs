@@ -78,7 +78,7 @@ struct SilentPrompt {
 /// they are typed, and at the next prompt nothing.
 #[derive(Default)]
 struct TypedLines {
-    /// Each line with the length that the log had when it was typed.
+    /// Each line with the length that the log had when it was typed; 0 if lines before it were unread then.
     lines: VecDeque<(String, u64)>,
     /// The bytes of all these lines, with their ends.
     length: usize,
@@ -140,6 +140,29 @@ impl TypedLines {
         let (typed, offset) = &self.lines[at];
         // Alone it is the command.
         *offset < prompt && (at > 0 || !is_shown_as(typed, line))
+    }
+
+    /// The command of `count` lines behind whose prompt a terminal has echoed this, or nothing: it echoes all
+    /// lines where they are typed.
+    fn take_first(&mut self, shown: &str, count: usize, prompt: u64) -> Option<String> {
+        let shown: Vec<&str> = if shown.is_empty() { Vec::new() } else { shown.split('\n').collect() };
+        let is_line = |at: usize, typed: &str| {
+            let line = shown[at];
+            is_shown_as(typed, line)
+                || at == 0 && typed.ends_with(line)
+                || at + 1 == shown.len() && typed.starts_with(line)
+        };
+        let begins = |first: &usize| {
+            let mut typed = self.lines.range(*first..).map(|(typed, _)| typed);
+            (0..shown.len()).all(|at| typed.next().is_some_and(|typed| is_line(at, typed)))
+        };
+        let first = (0..self.lines.len()).find(begins)?;
+        // The shell reads those before it first. If it was typed at the prompt, programs have read them.
+        if self.lines[first].1 >= prompt {
+            self.take(first);
+        }
+        let lines: Vec<String> = (0..count).map_while(|_| self.take(1)).collect();
+        Some(lines.join("\n"))
     }
 
     fn count(&self, shown: &str) -> usize {
@@ -218,7 +241,8 @@ impl History {
         self.source = source;
     }
 
-    /// Notes typed bytes that are not a secret, with the length of the log; does the terminal echo them?
+    /// Notes typed bytes that are not a secret, with the length of the log, or 0 if there was unread input; does
+    /// the terminal echo them?
     pub(super) fn note_typed(&mut self, bytes: &[u8], offset: u64, is_echoed: bool) {
         if is_echoed { &mut self.ahead } else { &mut self.keyed }.note(bytes, offset);
     }
@@ -244,7 +268,7 @@ impl History {
                     let seen = (Instant::now(), SystemTime::now());
                     self.prompt = Some(SilentPrompt { end, seen, folder });
                 }
-                CommandStep::Begun { command, prompt, output, folder } => {
+                CommandStep::Begun { command, prompt, output, folder, lines } => {
                     let given = given(command);
                     let source = if given.is_some() { InputSource::Run } else { self.source };
                     // A delivered command need not be read from the screen.
@@ -256,8 +280,16 @@ impl History {
                     };
                     let shown = match command.is_told() {
                         true => {
-                            self.note_discarded();
-                            shown
+                            let first = match command.dialect {
+                                Dialect::Bash if !is_known && lines > 0 => {
+                                    self.ahead.take_first(&shown, lines, prompt)
+                                }
+                                _ => None,
+                            };
+                            first.unwrap_or_else(|| {
+                                self.note_discarded();
+                                shown
+                            })
                         }
                         // The shell reads those first.
                         false if self.ahead.were_typed_before(prompt, &shown) => continue,
@@ -469,6 +501,7 @@ mod tests {
             prompt: 0,
             output: 0,
             folder: Some(b"/a/directory".into()),
+            lines: 1,
         };
         // One goes on all the time.
         history.note(vec![begun(of(0, 0))], given, 80);
@@ -526,6 +559,28 @@ mod tests {
         {
             assert_eq!(typed.were_typed_before(200, shown), is_it, "{shown}");
         }
+    }
+
+    #[test]
+    fn of_lines_that_are_echoed_at_once_the_first_command_has_its_own() {
+        let typed = |lines: &[(&'static str, u64)]| {
+            let mut typed = TypedLines::default();
+            lines.iter().for_each(|(line, offset)| typed.note(format!("{line}\r").as_bytes(), *offset));
+            typed
+        };
+        // One was for a program; of the others two are a command.
+        let mut lines = typed(&[("y", 50), ("cat <<E", 100), ("E", 100), ("b", 100), ("c", 0)]);
+        assert_eq!(lines.take_first("cat <<E\nE\nb", 2, 90), Some("cat <<E\nE".into()));
+        assert_eq!(lines.take_first("", 1, 110), Some("b".into()));
+        assert_eq!(lines.take_first("x", 1, 120), None);
+        // The terminal has echoed lines behind those that are still unread; the last one in part.
+        for shown in ["b\nlong", "b", "ong"] {
+            let mut lines = typed(&[("a", 100), ("b", 0), ("longer", 0), ("along", 100)]);
+            assert_eq!(lines.take_first(shown, 1, 110), Some("a".into()), "{shown}");
+        }
+        // At a prompt before which it was typed.
+        assert!(typed(&[("a", 100), ("b", 0)]).were_typed_before(50, "b"));
+        assert!(!typed(&[("a", 100), ("b", 100)]).were_typed_before(50, "b"));
     }
 
     #[test]

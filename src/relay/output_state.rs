@@ -88,8 +88,9 @@ pub(crate) struct DoneCommand {
 /// The progress of a shell's command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CommandStep {
-    /// It has begun. Its prompt was drawn from `prompt` on, and its output comes behind `output`.
-    Begun { command: CommandOf, prompt: u64, output: u64, folder: Option<Vec<u8>> },
+    /// It has begun. Its prompt was drawn from `prompt` on, and its output comes behind `output`. It has so many
+    /// lines, as its shell has asked for more; 0 if a line editor draws them.
+    Begun { command: CommandOf, prompt: u64, output: u64, folder: Option<Vec<u8>>, lines: usize },
     /// Its next line was typed before its shell asked for that, and its output comes behind `output`.
     Continued { command: CommandOf, output: u64 },
     /// The prompt of a shell ends that does not report that a command begins.
@@ -116,6 +117,8 @@ struct Numbering {
     // Such a line may end; its editor shows it, and not the terminal.
     reads: bool,
     edits: bool,
+    // How often it has asked for more of a command since its prompt.
+    unfinished: usize,
     // The last command whose end is among the steps.
     done: Option<u64>,
     // The start of its prompt, the end of its command's output, and its directory.
@@ -403,6 +406,7 @@ impl OutputState {
             prompt: shell.prompt,
             output: range.start.max(begin) + newline as u64 + 1,
             folder: shell.folder.clone(),
+            lines: 1,
         });
     }
 
@@ -419,7 +423,7 @@ impl OutputState {
                     self.steps.push(step);
                     shell.done = Some(seq);
                 }
-                shell.prompt = found.end;
+                (shell.prompt, shell.unfinished) = (found.end, 0);
                 shell.folder = self.folder.take().or(shell.folder.take());
             }
             Mark::PromptEnd { .. } if is_silent => {
@@ -427,6 +431,7 @@ impl OutputState {
                 self.steps.push(CommandStep::SilentPrompt { level: found.level, end: found.end });
             }
             Mark::Unfinished { .. } => {
+                shell.unfinished += 1;
                 // The first line may have been typed before its prompt, too.
                 let lines = usize::from(shell.reads) + 1;
                 let is_ahead = is_silent && !shell.edits && self.lines_typed >= lines;
@@ -445,6 +450,7 @@ impl OutputState {
                     prompt: shell.prompt,
                     output: found.end,
                     folder: shell.folder.clone(),
+                    lines: if shell.edits { 0 } else { shell.unfinished + 1 },
                 });
             }
             Mark::Done { seq, code } => {

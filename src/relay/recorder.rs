@@ -205,13 +205,21 @@ impl Recorder {
         self.history.note_discarded();
     }
 
-    /// Records typed bytes and their source; `mode` is the terminal's, if they are not a secret.
-    pub(crate) fn note_input(&mut self, source: InputSource, mode: Option<Mode>, bytes: &[u8]) {
+    /// Records typed bytes and their source; `mode` is the terminal's, if they are not a secret. Was there
+    /// unread input before them?
+    pub(crate) fn note_input(
+        &mut self,
+        source: InputSource,
+        mode: Option<Mode>,
+        bytes: &[u8],
+        has_unread: bool,
+    ) {
         let is_echoed = mode == Some(Mode::Lines);
         self.history.note_source(source);
         self.meaning.note_editor(!is_echoed);
         if mode.is_some() {
-            self.history.note_typed(bytes, self.meaning.length(), is_echoed);
+            let offset = if has_unread { 0 } else { self.meaning.length() };
+            self.history.note_typed(bytes, offset, is_echoed);
         }
     }
 

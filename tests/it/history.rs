@@ -163,24 +163,50 @@ fn the_output_of_a_command_has_no_echo_of_what_was_typed_before_it_printed() {
 
 #[test]
 fn lines_that_were_typed_at_once_to_a_shell_without_an_editor_are_told_apart() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("dash");
-    scratch.ts(&["wait", &handle, "--input"]).code(0);
-    let all = [
-        ("cat <<end\nbody\nend", "body\n"),
-        ("echo 'a\tb'", "a\tb\n"),
-        ("if true\nthen echo yes\nfi", "yes\n"),
-        ("cat <<end\nlast\nend", "last\n"),
-    ];
-    let lines = all[..3].iter().map(|(text, _)| format!("{text}\n")).collect::<String>();
-    scratch.ts(&["send", "--no-enter", &handle, &lines]).code(0);
-    eventually("they have ended", || ended(&scratch, &handle) == 3);
-    // One by one.
-    all[3].0.lines().for_each(|line| drop(scratch.ts(&["send", &handle, line]).code(0)));
-    eventually("it has ended", || ended(&scratch, &handle) == 4);
-    for ((number, told), (text, output)) in (1..).zip(told(&scratch, &handle)).zip(all) {
-        assert_eq!(told, (text.to_owned(), "send".to_owned(), 0));
-        scratch.ts(&["read", &handle, "--strip", &format!("--command={number}")]).code(0).stdout(output);
+    for shell in ["dash", "bash --norc --noediting"] {
+        let scratch = Scratch::new();
+        let handle = scratch.create(shell);
+        scratch.ts(&["wait", &handle, "--input"]).code(0);
+        let all = [
+            ("cat <<end\nbody\nend", "body\n"),
+            ("echo 'a\tb'", "a\tb\n"),
+            ("if true\nthen echo yes\nfi", "yes\n"),
+            ("cat <<end\nlast\nend", "last\n"),
+        ];
+        let lines = all[..3].iter().map(|(text, _)| format!("{text}\n")).collect::<String>();
+        scratch.ts(&["send", "--no-enter", &handle, &lines]).code(0);
+        eventually("they have ended", || ended(&scratch, &handle) == 3);
+        // One by one.
+        all[3].0.lines().for_each(|line| drop(scratch.ts(&["send", &handle, line]).code(0)));
+        eventually("it has ended", || ended(&scratch, &handle) == 4);
+        for ((number, told), (text, output)) in (1..).zip(told(&scratch, &handle)).zip(all) {
+            assert_eq!(told, (text.to_owned(), "send".to_owned(), 0), "{shell}");
+            scratch.ts(&["read", &handle, "--strip", &format!("--command={number}")]).code(0).stdout(output);
+        }
+    }
+}
+
+/// Their echo is behind the prompt of a line before them.
+#[test]
+fn lines_that_are_typed_while_others_are_unread_stay_in_order() {
+    for shell in ["dash", "bash --norc --noediting"] {
+        let scratch = Scratch::new();
+        let handle = scratch.create(shell);
+        let pid = scratch.ts(&["run", &handle, "echo $$"]).code(0).out().trim().to_owned();
+        let mut strace = scratch.command("strace");
+        strace.args(["-qq", "-o", "/dev/null", "-e", "trace=read", "-e", "inject=read:delay_enter=50000"]);
+        let tracing = start(strace.args(["-p", &pid]));
+        wait_for_tracer(&pid);
+        let lines: Vec<String> = (1..=9).map(|line| format!(": {line}")).collect();
+        scratch.ts(&["send", &handle, &lines[..6].join("\n")]).code(0);
+        lines[6..].iter().for_each(|line| drop(scratch.ts(&["send", &handle, line]).code(0)));
+        eventually("they have ended", || {
+            let last = commands(&scratch, &["--last=1", &handle]);
+            last.iter().any(|told| told["command"] == lines[8] && !told["duration_ms"].is_null())
+        });
+        drop(tracing);
+        let told: Vec<String> = told(&scratch, &handle).into_iter().map(|(command, ..)| command).collect();
+        assert_eq!(told[1..], lines, "{shell}");
     }
 }
 
