@@ -24,8 +24,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     tmux::run(args).map_err(|failure| match failure.reason() {
         Reason::ReaderGone | Reason::Status { .. } => failure,
         _ => {
-            // If standard error is closed, no one reads this.
-            let _ = writeln!(std::io::stderr(), "{}", failure.message().unwrap_or_default());
+            if let Some(message) = failure.message() {
+                // If standard error is closed, no one reads this.
+                let _ = writeln!(std::io::stderr(), "{message}");
+            }
             Failure::quiet()
         }
     })

@@ -449,6 +449,14 @@ impl Caller {
     }
 
     fn format<'a>(&'a self, turn: &'a Turn, target: Option<Target>) -> Format<'a> {
-        Format { state: &turn.state, space: &self.space, seen: &turn.seen, target, own: Vec::new(), depth: 0 }
+        Format {
+            state: &turn.state,
+            space: &self.space,
+            seen: &turn.seen,
+            target,
+            own: Vec::new(),
+            depth: 0,
+            is_timed: false,
+        }
     }
 }

@@ -1,18 +1,18 @@
 //! Formats: `#{...}` and what it stands for.
 
-use std::{
-    cell::RefCell,
-    cmp::Ordering,
-    env,
-    rc::Rc,
-    time::{Duration, UNIX_EPOCH},
-};
+mod text;
+
+use std::{cell::RefCell, env, rc::Rc};
 
 use regex_lite::Regex;
 
+use self::text::{closing, skip, strftime};
 use crate::{
-    sys::{clock, host::Host},
-    terminal::{cells, screen::Screen},
+    sys::host::Host,
+    terminal::{
+        cells,
+        screen::{Capture, Screen},
+    },
     tmux::{
         options,
         panes::{self, Facts, window_name},
@@ -28,6 +28,8 @@ pub(crate) const VERSION: &str = "3.3a";
 
 /// Deeper than any format that is meant.
 const DEEPEST: usize = 50;
+/// More columns than a screen has.
+const WIDEST: usize = 10_000;
 
 /// Facts that are looked up at most once in a call.
 #[derive(Default)]
@@ -66,6 +68,25 @@ pub(crate) fn name_of_window(state: &State, seen: &Seen, window: u32) -> String 
     if pane.dead.is_some() { format!("{name}[dead]") } else { name }
 }
 
+/// A modifier before the colon of `#{...}`.
+struct Modifier<'a> {
+    name: &'a str,
+    arguments: Vec<String>,
+}
+
+/// Does a text match a pattern of a shell, or with the flag `r` a regular expression?
+fn matches(pattern: &str, text: &str, flags: &str) -> bool {
+    let fold = |text: &str| match flags.contains('i') {
+        // That of `str` has tables for a sigma at the end of a word.
+        true => text.chars().flat_map(char::to_lowercase).collect(),
+        false => text.to_owned(),
+    };
+    match flags.contains('r') {
+        true => Regex::new(&fold(pattern)).is_ok_and(|regex| regex.is_match(&fold(text))),
+        false => target::matches(&fold(text), &fold(pattern)),
+    }
+}
+
 /// The context in which a format is expanded.
 #[derive(Clone)]
 pub(crate) struct Format<'a> {
@@ -76,6 +97,7 @@ pub(crate) struct Format<'a> {
     /// Further variables.
     pub(crate) own: Vec<(&'static str, String)>,
     pub(crate) depth: usize,
+    pub(crate) is_timed: bool,
 }
 
 impl Format<'_> {
@@ -100,11 +122,18 @@ impl Format<'_> {
         is_true(&self.expand(text))
     }
 
+    /// The same, with what strftime(3) knows replaced by the time, too.
+    pub(crate) fn timed(self) -> Self {
+        Format { is_timed: true, ..self }
+    }
+
     pub(crate) fn expand(&self, text: &str) -> String {
         if self.depth > DEEPEST {
             return String::new();
         }
-        let (mut out, mut rest) = (String::new(), text);
+        let timed =
+            if self.is_timed && text.contains('%') { strftime(text, panes::now()) } else { String::new() };
+        let (mut out, mut rest) = (String::new(), if timed.is_empty() { text } else { &*timed });
         while let Some(at) = rest.find('#') {
             out += &rest[..at];
             rest = &rest[at + 1..];
@@ -112,25 +141,34 @@ impl Format<'_> {
                 out.push('#');
                 break;
             };
+            let hashes = 1 + rest.len() - rest.trim_start_matches('#').len();
             match next {
-                '{' => match closing(&rest[1..]) {
-                    Some(end) => {
-                        out += &self.replaced(&rest[1..1 + end]);
-                        rest = &rest[end + 2..];
-                        continue;
-                    }
-                    None => return out,
-                },
-                '(' => {
-                    let end = rest.find(')').map_or(rest.len(), |end| end + 1);
-                    rest = &rest[end..];
+                '{' => {
+                    let end = closing(&rest[1..]);
+                    let value = end.and_then(|end| self.deeper().replaced(&rest[1..1 + end]));
+                    let (Some(end), Some(value)) = (end, value) else { return out };
+                    out += &value;
+                    rest = &rest[end + 2..];
                     continue;
                 }
-                '[' => {
-                    out += "#[";
+                '(' => {
+                    let mut depth = 0;
+                    let end = rest.find(|character| {
+                        depth += i32::from(character == '(') - i32::from(character == ')');
+                        depth == 0
+                    });
+                    let Some(end) = end else { return out };
+                    rest = &rest[end + 1..];
+                    continue;
                 }
-                '#' => out.push('#'),
-                ',' | '}' => out.push(next),
+                // Styles are for what draws them.
+                '#' if rest[hashes - 1..].starts_with('[') => {
+                    out += &"#".repeat(hashes);
+                    out.push('[');
+                    rest = &rest[hashes..];
+                    continue;
+                }
+                '#' | ',' | '}' => out.push(next),
                 letter => match short(letter) {
                     Some(name) => out += &self.variable(name).unwrap_or_default(),
                     None => {
@@ -148,150 +186,209 @@ impl Format<'_> {
         Format { depth: self.depth + 1, ..self.clone() }
     }
 
-    /// The value of the text in braces.
-    fn replaced(&self, text: &str) -> String {
-        let inner = self.deeper();
-        if let Some(condition) = text.strip_prefix('?') {
-            let parts = parts(condition);
-            let mut at = 0;
-            while at + 1 < parts.len() {
-                if inner.truth(parts[at]) {
-                    return inner.expand(parts[at + 1]);
-                }
-                at += 2;
+    /// The text before a comma and that behind it, expanded.
+    fn both(&self, text: &str) -> Option<(String, String)> {
+        let comma = skip(text, ",")?;
+        Some((self.expand(&text[..comma]), self.expand(&text[comma + 1..])))
+    }
+
+    /// The value of the text in braces; `None` if that makes no sense, which ends the expansion.
+    fn replaced(&self, text: &str) -> Option<String> {
+        let (modifiers, rest) = self.modifiers(text);
+        let last = |names: &[&str]| modifiers.iter().rev().find(|modifier| names.contains(&modifier.name));
+        let argument = |modifier: &Modifier<'_>, at: usize| modifier.arguments.get(at).cloned();
+        let first = |name: &str| last(&[name]).map(|modifier| argument(modifier, 0).unwrap_or_default());
+        let kind = last(&["N"]).map(|modifier| argument(modifier, 0));
+        let comparison = last(&["m", "<", ">", "||", "&&", "==", "!=", "<=", ">="]);
+        let calculation = last(&["e"]).filter(|modifier| (1..4).contains(&modifier.arguments.len()));
+        let mut value = if last(&["l"]).is_some() {
+            rest.to_owned()
+        } else if last(&["a"]).is_some() {
+            let code = words::number(&self.expand(rest), 32, 126).unwrap_or(0) as u8;
+            if code == 0 { String::new() } else { char::from(code).into() }
+        } else if let Some(name) = ["S", "W", "P"].into_iter().find(|name| last(&[name]).is_some()) {
+            self.loops(name, rest)
+        } else if let Some(kind) =
+            kind.filter(|kind| kind.as_ref().is_none_or(|kind| kind.contains(['w', 's'])))
+        {
+            let wanted = self.expand(rest);
+            truth(match kind.is_none_or(|kind| kind.contains('w')) {
+                false => self.state.sessions.iter().any(|session| session.name == wanted),
+                true => self
+                    .session()?
+                    .links
+                    .iter()
+                    .any(|(_, window)| name_of_window(self.state, self.seen, *window) == wanted),
+            })
+        } else if let Some(flags) = first("C") {
+            self.line_with(&self.expand(rest), &flags).to_string()
+        } else if let Some(comparison) = comparison {
+            let (one, other) = self.both(rest)?;
+            truth(match comparison.name {
+                "||" => is_true(&one) || is_true(&other),
+                "&&" => is_true(&one) && is_true(&other),
+                "m" => matches(&one, &other, &argument(comparison, 0).unwrap_or_default()),
+                operator => text::compared(operator, one.cmp(&other)).unwrap_or(false),
+            })
+        } else if let Some(condition) = rest.strip_prefix('?') {
+            let comma = skip(condition, ",")?;
+            let (condition, choices) = (&condition[..comma], &condition[comma + 1..]);
+            let comma = skip(choices, ",")?;
+            // A text that is no variable is false, even `1`.
+            let found = self.found(condition, &modifiers);
+            let found = found.unwrap_or_else(|| {
+                Some(self.expand(condition)).filter(|text| text != condition).unwrap_or_default()
+            });
+            self.expand(if is_true(&found) { &choices[..comma] } else { &choices[comma + 1..] })
+        } else if let Some(calculation) = calculation {
+            let both = self.both(rest);
+            both.map_or(String::new(), |(one, other)| text::calculated(&calculation.arguments, &one, &other))
+        } else if rest.contains("#{") {
+            self.expand(rest)
+        } else {
+            self.found(rest, &modifiers).unwrap_or_default()
+        };
+        if last(&["E"]).is_some() {
+            value = self.expand(&value);
+        } else if last(&["T"]).is_some() {
+            value = self.clone().timed().expand(&value);
+        }
+        for modifier in &modifiers {
+            if let ("s", [pattern, with, flags @ ..]) = (modifier.name, &modifier.arguments[..]) {
+                let (pattern, with) = (self.expand(pattern), self.expand(with));
+                let ignores_case = flags.first().is_some_and(|flags| flags.contains('i'));
+                value = text::substituted(&pattern, ignores_case, &value, &with);
             }
-            return parts.get(at).map_or(String::new(), |last| inner.expand(last));
         }
-        let (modifiers, rest) = modifiers(text);
-        if modifiers.is_empty() {
-            return inner.value(text);
+        let bound = i64::from(i32::MAX);
+        let number = |text: String| words::number(&text, -bound, bound).unwrap_or(0);
+        if let Some(limit) = first("=") {
+            let marker = last(&["="]).and_then(|modifier| argument(modifier, 1)).unwrap_or_default();
+            value = text::trimmed(&value, number(limit), &marker);
         }
-        let mut value = None;
-        let mut wants_expansion = false;
-        for (name, arguments) in &modifiers {
-            let argument = |at: usize| arguments.get(at).copied().unwrap_or_default();
-            let both = || {
-                let both = parts(rest);
-                let side = |at: usize| both.get(at).map_or(String::new(), |side| inner.expand(side));
-                (side(0), side(1))
+        if let Some(width) = first("p").map(number) {
+            let missing = (width.unsigned_abs() as usize).min(WIDEST).saturating_sub(cells::width(&value));
+            let blanks = " ".repeat(missing);
+            value = if width < 0 { blanks + &value } else { value + &blanks };
+        }
+        if last(&["n"]).is_some() {
+            value = value.len().to_string();
+        }
+        if last(&["w"]).is_some() {
+            value = cells::width(&value).to_string();
+        }
+        Some(value)
+    }
+
+    /// The value of a variable as these modifiers show it.
+    fn found(&self, name: &str, modifiers: &[Modifier<'_>]) -> Option<String> {
+        let last = |name: &str| modifiers.iter().rev().find(|modifier| modifier.name == name);
+        let Some(time) = last("t") else {
+            let mut value = self.variable(name).or_else(|| self.of_environment(name))?;
+            if last("b").is_some() {
+                value = match value.trim_end_matches('/') {
+                    "" if value.is_empty() => ".".to_owned(),
+                    "" => "/".to_owned(),
+                    path => path.rsplit('/').next().unwrap_or_default().to_owned(),
+                };
+            }
+            if last("d").is_some() {
+                value = match value.trim_end_matches('/').rsplit_once('/') {
+                    Some(("", _)) => "/".to_owned(),
+                    Some((folder, _)) => folder.to_owned(),
+                    None if value.starts_with('/') => "/".to_owned(),
+                    None => ".".to_owned(),
+                };
+            }
+            return Some(match last("q").map(|modifier| modifier.arguments.first()) {
+                None => value,
+                Some(None) => text::escaped(&value, false),
+                Some(Some(kind)) if kind.contains(['e', 'h']) => text::escaped(&value, true),
+                Some(Some(_)) => value,
+            });
+        };
+        let seconds = words::number(&self.variable(name)?, 0, i64::MAX).unwrap_or(0) as u64;
+        let kind = time.arguments.first().map_or("", String::as_str);
+        match time.arguments.get(1).filter(|_| kind.contains('f')) {
+            _ if seconds == 0 => None,
+            _ if kind.contains('p') => Some(text::pretty(seconds, panes::now())),
+            Some(format) => Some(strftime(&format.replace("#:", ":"), seconds)),
+            None => Some(strftime("%c", seconds)),
+        }
+    }
+
+    /// The modifiers before a colon, and what follows it. None where it is no such text.
+    fn modifiers<'t>(&self, text: &'t str) -> (Vec<Modifier<'t>>, &'t str) {
+        const TWO: [&str; 6] = ["||", "&&", "==", "!=", "<=", ">="];
+        let none = || (Vec::new(), text);
+        let is_end = |text: &str| text.starts_with([':', ';']);
+        let (mut found, mut rest) = (Vec::new(), text);
+        loop {
+            if let Some(after) = rest.strip_prefix(':') {
+                return (found, after);
+            }
+            rest = rest.strip_prefix(';').unwrap_or(rest);
+            let mut arguments = Vec::new();
+            let one = rest
+                .split_at_checked(1)
+                .filter(|(name, after)| "labcdnwETSWP<>".contains(name) && is_end(after));
+            let two = || rest.split_at_checked(2).filter(|(name, after)| TWO.contains(name) && is_end(after));
+            let (name, mut after) = match one.or_else(two) {
+                Some(both) => both,
+                None => match rest.split_at_checked(1).filter(|(name, _)| "mCNst=peq".contains(name)) {
+                    Some((name, after)) => (name, after),
+                    None => return none(),
+                },
             };
-            let truth = |holds: bool| Some(truth(holds));
-            match *name {
-                "==" | "!=" | "<" | ">" | "<=" | ">=" => {
-                    let (one, other) = both();
-                    value = truth(compared(name, one.cmp(&other)).unwrap_or(false));
-                }
-                "||" => {
-                    value = truth(parts(rest).iter().any(|part| is_true(&inner.expand(part))));
-                }
-                "&&" => value = truth(parts(rest).iter().all(|part| is_true(&inner.expand(part)))),
-                "m" => {
-                    let (pattern, text) = both();
-                    let flags = argument(0);
-                    let fold = |text: &str| match flags.contains('i') {
-                        // That of `str` has tables for a sigma at the end of a word.
-                        true => text.chars().flat_map(char::to_lowercase).collect(),
-                        false => text.to_owned(),
-                    };
-                    value = truth(match flags.contains('r') {
-                        true => Regex::new(&fold(&pattern)).is_ok_and(|regex| regex.is_match(&fold(&text))),
-                        false => target::matches(&fold(&text), &fold(&pattern)),
-                    });
-                }
-                "e" => {
-                    let (one, other) = both();
-                    value = Some(calculated(arguments, &one, &other));
-                }
-                "l" => return rest.to_owned(),
-                "a" => {
-                    let code = inner.expand(rest).parse().ok().and_then(char::from_u32);
-                    return code.filter(char::is_ascii).map_or(String::new(), String::from);
-                }
-                "S" | "W" | "P" => value = Some(inner.loops(name, rest)),
-                "N" => {
-                    let wanted = inner.expand(rest);
-                    let session = inner.session();
-                    value = truth(match argument(0).contains('s') {
-                        true => self.state.sessions.iter().any(|session| session.name == wanted),
-                        false => session.is_some_and(|session| {
-                            let mut links = session.links.iter();
-                            links.any(|(_, window)| name_of_window(self.state, self.seen, *window) == wanted)
-                        }),
-                    });
-                }
-                "E" | "T" => wants_expansion = true,
-                _ => {}
-            }
-        }
-        let mut value = value.unwrap_or_else(|| inner.value(rest));
-        if wants_expansion {
-            value = inner.expand(&value);
-        }
-        for (name, arguments) in &modifiers {
-            let argument = |at: usize| arguments.get(at).copied().unwrap_or_default();
-            let number = || argument(0).parse::<i64>().unwrap_or(0);
-            match *name {
-                "t" => value = time(&value),
-                "b" => value = value.rsplit('/').next().unwrap_or_default().to_owned(),
-                "d" => {
-                    value = match value.rsplit_once('/') {
-                        Some(("", _)) => "/".to_owned(),
-                        Some((folder, _)) => folder.to_owned(),
-                        None => ".".to_owned(),
+            if !is_end(after) {
+                let Some(mark) = after.chars().next() else { return none() };
+                if !mark.is_ascii_punctuation() || mark == '-' {
+                    let Some(end) = skip(after, ":;") else { return none() };
+                    arguments.push(self.expand(&after[..end]));
+                    after = &after[end..];
+                } else {
+                    // The arguments stand between marks.
+                    let ends = format!("{mark};:");
+                    while !is_end(after) {
+                        if after.starts_with(mark) && is_end(&after[1..]) {
+                            after = &after[1..];
+                            break;
+                        }
+                        let Some(end) = skip(&after[1..], &ends) else { return none() };
+                        arguments.push(self.expand(&after[1..1 + end]));
+                        after = &after[1 + end..];
                     }
                 }
-                "q" => value = escaped(&value, argument(0).contains(['e', 'h'])),
-                "n" => value = value.chars().count().to_string(),
-                "w" => value = cells::width(&value).to_string(),
-                "s" => {
-                    let (pattern, with) = (inner.expand(argument(0)), inner.expand(argument(1)));
-                    let pattern = if argument(2).contains('i') { format!("(?i){pattern}") } else { pattern };
-                    if let Ok(regex) = Regex::new(&pattern) {
-                        value = substituted(&regex, &value, &with);
-                    }
-                }
-                "=" => {
-                    value = trimmed(&value, number(), argument(1));
-                }
-                "p" => {
-                    let width = number();
-                    let missing = (width.unsigned_abs() as usize).saturating_sub(cells::width(&value));
-                    let blanks = " ".repeat(missing);
-                    value = if width < 0 { blanks + &value } else { value + &blanks };
-                }
-                _ => {}
             }
+            found.push(Modifier { name, arguments });
+            rest = after;
         }
-        value
     }
 
-    /// A condition: the name of a variable, or a format.
-    fn truth(&self, text: &str) -> bool {
-        is_true(&match text.contains('#') {
-            true => self.expand(text),
-            false => self.variable(text).unwrap_or_default(),
-        })
-    }
-
-    /// The value of a variable, or of a format in its place.
-    fn value(&self, text: &str) -> String {
-        match text.contains("#{") {
-            true => self.expand(text),
-            false => self.variable(text).unwrap_or_default(),
-        }
+    /// The number of the first line of the screen that has such a text; 0: none has.
+    fn line_with(&self, wanted: &str, flags: &str) -> usize {
+        let form = Capture { colours: false, joins: false, keeps_blanks: false };
+        let screen = self.pane().and_then(|pane| self.seen.screen(pane));
+        let text = screen.and_then(|screen| screen.captured(0, screen.size().1 as i64 - 1, false, form));
+        let pattern = if flags.contains('r') { wanted.to_owned() } else { format!("*{wanted}*") };
+        let text = text.unwrap_or_default();
+        let mut lines = text.lines().map(|line| matches(&pattern, line.trim_end(), flags));
+        lines.position(|is_such| is_such).map_or(0, |at| at + 1)
     }
 
     /// Each session, window or pane.
     fn loops(&self, kind: &str, text: &str) -> String {
-        let parts = parts(text);
-        let (all, current) = (parts[0], parts.get(1).copied().unwrap_or(parts[0]));
+        let comma = skip(text, ",").filter(|_| kind != "S");
+        let (all, current) = comma.map_or((text, text), |comma| (&text[..comma], &text[comma + 1..]));
         let Some(target) = self.target else { return String::new() };
         let mut targets = Vec::new();
         match (kind, self.session()) {
             ("S", _) => {
+                let mut sessions: Vec<&Session> = Vec::new();
                 for session in &self.state.sessions {
-                    targets.push(session.at(self.state, session.current));
+                    sessions.insert(sessions.partition_point(|other| other.name < session.name), session);
                 }
+                targets.extend(sessions.into_iter().map(|session| session.at(self.state, session.current)));
             }
             ("W", Some(session)) => {
                 for (index, _) in &session.links {
@@ -307,7 +404,7 @@ impl Format<'_> {
         let mut text = String::new();
         for one in targets {
             let is_current = match kind {
-                "S" => one.session == target.session,
+                "S" => false,
                 "W" => self.session().is_some_and(|session| session.current == one.index),
                 _ => self.window().is_some_and(|window| window.active == one.pane),
             };
@@ -316,24 +413,27 @@ impl Format<'_> {
         text
     }
 
-    /// The value of a variable, an option or a variable of the environment.
+    /// The value of a variable or of an option.
     fn variable(&self, name: &str) -> Option<String> {
         if let Some((_, value)) = self.own.iter().find(|(known, _)| *known == name) {
             return Some(value.clone());
         }
-        if let Some(value) = tables::variable(name).and_then(|number| self.known(number)) {
-            return Some(value);
+        if let Some(number) = tables::variable(name) {
+            return self.known(number);
         }
-        let (session, window) =
-            (self.target.map(|target| target.session), self.target.map(|target| target.window));
-        let scopes = options::scopes(session, window, self.target.map(|target| target.pane));
-        if let Some(value) = self.state.option_in(&scopes, name) {
-            return Some(value);
-        }
-        let scope = session.map(|session| format!("${session}")).unwrap_or_default();
+        let target = self.target;
+        let (session, window) = (target.map(|target| target.session), target.map(|target| target.window));
+        self.state.shown_option(&options::scopes(session, window, target.map(|target| target.pane)), name)
+    }
+
+    fn of_environment(&self, name: &str) -> Option<String> {
+        let scope = self.target.map_or(String::new(), |target| format!("${}", target.session));
         let is_set =
             |variable: &&Setting| variable.name == name && (variable.scope == "g" || variable.scope == scope);
-        self.state.variables.iter().rev().find(is_set).and_then(|variable| variable.value.clone())
+        match self.state.variables.iter().rev().find(is_set) {
+            Some(variable) => variable.value.clone(),
+            None => env::var(name).ok().filter(|_| !name.is_empty() && !name.contains(['=', '\0'])),
+        }
     }
 
     /// The value of a variable of tmux, by its number.
@@ -407,7 +507,7 @@ impl Format<'_> {
                 all.to_string()
             }
             known::SESSION_GROUP_MANY_ATTACHED if is_grouped => truth(false),
-            known::SESSION_FORMAT => truth(true),
+            known::SESSION_FORMAT => truth(false),
             known::SESSION_MARKED => {
                 let marked = self.state.main.marked.and_then(|pane| self.state.pane(pane));
                 truth(marked.is_some_and(|pane| session.has_window(pane.window)))
@@ -452,10 +552,10 @@ impl Format<'_> {
             known::WINDOW_ACTIVE_SESSIONS => self.linked(window.id, true).len().to_string(),
             known::WINDOW_ACTIVE_SESSIONS_LIST => self.linked(window.id, true).join(","),
             known::WINDOW_ACTIVE_CLIENTS => if is_current { session.clients.len() } else { 0 }.to_string(),
-            known::WINDOW_ACTIVITY_FLAG
-            | known::WINDOW_BELL_FLAG
-            | known::WINDOW_SILENCE_FLAG
-            | known::WINDOW_BIGGER => truth(false),
+            known::WINDOW_ACTIVITY_FLAG | known::WINDOW_BELL_FLAG | known::WINDOW_SILENCE_FLAG => {
+                truth(false)
+            }
+            known::WINDOW_BIGGER => String::new(),
             known::WINDOW_MARKED_FLAG => truth(is_marked),
             known::WINDOW_FLAGS | known::WINDOW_RAW_FLAGS => {
                 let mut flags = String::new();
@@ -468,7 +568,7 @@ impl Format<'_> {
                 }
                 flags
             }
-            known::WINDOW_FORMAT => truth(true),
+            known::WINDOW_FORMAT => truth(false),
             known::WINDOW_STACK_INDEX => {
                 let at = session.last.iter().position(|index| *index == target.index);
                 at.map_or(0, |at| at + 1).to_string()
@@ -543,6 +643,7 @@ impl Format<'_> {
             known::PANE_PATH => String::new(),
             known::PANE_IN_MODE => pane.modes.len().to_string(),
             known::PANE_MODE => pane.mode().to_owned(),
+            known::PANE_UNSEEN_CHANGES if pane.modes.is_empty() => String::new(),
             known::PANE_UNSEEN_CHANGES => truth(false),
             known::PANE_SEARCH_STRING => String::new(),
             known::PANE_INPUT_OFF => truth(pane.input_off),
@@ -630,243 +731,8 @@ fn short(letter: char) -> Option<&'static str> {
     })
 }
 
-/// The position of the brace that closes the one before this text.
-fn closing(text: &str) -> Option<usize> {
-    let (mut depth, mut hash) = (0, false);
-    for (at, character) in text.char_indices() {
-        match (std::mem::take(&mut hash), character) {
-            (true, '{') => depth += 1,
-            (true, ',' | '}') => {}
-            (_, '}') if depth == 0 => return Some(at),
-            (_, '}') => depth -= 1,
-            (was, '#') => hash = !was,
-            _ => {}
-        }
-    }
-    None
-}
-
-/// The parts between commas that are in no braces.
-fn parts(text: &str) -> Vec<&str> {
-    let (mut parts, mut start, mut depth, mut hash) = (Vec::new(), 0, 0, false);
-    for (at, character) in text.char_indices() {
-        match (std::mem::take(&mut hash), character) {
-            (true, '{') => depth += 1,
-            (true, ',' | '}') => {}
-            (_, '}') => depth -= 1,
-            (_, ',') if depth == 0 => {
-                parts.push(&text[start..at]);
-                start = at + 1;
-            }
-            (was, '#') => hash = !was,
-            _ => {}
-        }
-    }
-    parts.push(&text[start..]);
-    parts
-}
-
-/// The modifiers before a colon, each with its arguments, and what follows it. None where it is no
-/// such text.
-fn modifiers(text: &str) -> (Vec<(&str, Vec<&str>)>, &str) {
-    const TWO: [&str; 6] = ["||", "&&", "==", "!=", "<=", ">="];
-    let (mut found, mut rest) = (Vec::new(), text);
-    loop {
-        if let Some(after) = rest.strip_prefix(':')
-            && !found.is_empty()
-        {
-            return (found, after);
-        }
-        rest = rest.strip_prefix(';').filter(|_| !found.is_empty()).unwrap_or(rest);
-        if let Some((name, after)) = rest.split_at_checked(2)
-            && TWO.contains(&name)
-            && after.starts_with([':', ';'])
-        {
-            rest = after;
-            found.push((name, Vec::new()));
-            continue;
-        }
-        let Some(first) = rest.chars().next().filter(|first| "labdnwETSWPN<>mCst=peqc".contains(*first))
-        else {
-            return (Vec::new(), text);
-        };
-        let name = &rest[..1];
-        rest = &rest[1..];
-        let mut arguments = Vec::new();
-        if !rest.starts_with([':', ';']) {
-            let Some(mark) = rest.chars().next() else { return (Vec::new(), text) };
-            if mark.is_ascii_punctuation() && mark != '-' {
-                // The arguments stand between marks.
-                let Some(end) = end_of_arguments(rest, mark, first == 's') else { return (Vec::new(), text) };
-                let inner = rest[1..end].trim_end_matches(mark);
-                let is_closed = rest[1..end].ends_with(mark);
-                arguments = inner.split(mark).collect();
-                if is_closed {
-                    arguments.push("");
-                }
-                rest = &rest[end..];
-            } else {
-                let end = rest.find([':', ';']);
-                let Some(end) = end.filter(|_| "=pmCste".contains(first)) else { return (Vec::new(), text) };
-                arguments.push(&rest[..end]);
-                rest = &rest[end..];
-            }
-        }
-        found.push((name, arguments));
-    }
-}
-
-/// The end of the arguments: before a colon or semicolon that stands in no braces, and, of a
-/// substitution, behind its third mark.
-fn end_of_arguments(text: &str, mark: char, substitutes: bool) -> Option<usize> {
-    let (mut depth, mut marks) = (0, 0);
-    for (at, character) in text.char_indices() {
-        match character {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            _ if character == mark => marks += 1,
-            ':' | ';' if depth == 0 && (!substitutes || marks >= 3) => return Some(at),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Replaces each match; `\1` is the text of the first group.
-fn substituted(regex: &Regex, text: &str, with: &str) -> String {
-    let (mut out, mut at, mut from) = (String::new(), 0, 0);
-    while let Some(captures) = regex.captures_at(text, from) {
-        let Some(found) = captures.get(0) else { break };
-        out += &text[at..found.start()];
-        let mut characters = with.chars();
-        while let Some(character) = characters.next() {
-            let escaped = if character == '\\' { characters.next() } else { None };
-            match escaped.map(|digit| digit.to_digit(10)) {
-                Some(Some(group)) => {
-                    out += captures.get(group as usize).map_or("", |group| group.as_str());
-                }
-                _ => out.push(escaped.unwrap_or(character)),
-            }
-        }
-        (at, from) = (found.end(), found.end());
-        if found.is_empty() {
-            // The next match begins behind the next character.
-            let Some(next) = text[at..].chars().next() else { break };
-            from += next.len_utf8();
-        }
-    }
-    out + &text[at..]
-}
-
-/// The first characters of a text, or, where the limit is negative, the last ones, that are no wider.
-fn trimmed(text: &str, limit: i64, marker: &str) -> String {
-    let most = limit.unsigned_abs() as usize;
-    let mut kept = text;
-    while limit != 0 && cells::width(kept) > most {
-        let mut characters = kept.chars();
-        let _ = if limit > 0 { characters.next_back() } else { characters.next() };
-        kept = characters.as_str();
-    }
-    match kept.len() == text.len() {
-        true => text.to_owned(),
-        false if limit > 0 => [kept, marker].concat(),
-        false => [marker, kept].concat(),
-    }
-}
-
-fn escaped(text: &str, for_formats: bool) -> String {
-    let mut out = String::new();
-    for character in text.chars() {
-        if for_formats {
-            if character == '#' {
-                out.push('#');
-            }
-        } else if "|&;<>()$`\\\"'*?[# =%".contains(character) {
-            out.push('\\');
-        }
-        out.push(character);
-    }
-    out
-}
-
-/// Does a comparison by this operator hold? `None`: there is none of that name.
-fn compared(operator: &str, order: Ordering) -> Option<bool> {
-    Some(match operator {
-        "==" => order.is_eq(),
-        "!=" => order.is_ne(),
-        "<" => order.is_lt(),
-        ">" => order.is_gt(),
-        "<=" => order.is_le(),
-        ">=" => order.is_ge(),
-        _ => return None,
-    })
-}
-
-fn calculated(arguments: &[&str], one: &str, other: &str) -> String {
-    let argument = |at: usize| arguments.get(at).copied().unwrap_or_default();
-    let float = argument(1).contains('f');
-    let places: usize = argument(2).parse().unwrap_or(if float { 2 } else { 0 });
-    let (Some(one), Some(other)) = (billionths(one), billionths(other)) else { return String::new() };
-    let whole = |value: i128| if float { value } else { value / BILLION * BILLION };
-    let (one, other) = (whole(one), whole(other));
-    let result = match (argument(0), one.cmp(&other)) {
-        ("+", _) => Some(one + other),
-        ("-", _) => Some(one - other),
-        ("*", _) => one.checked_mul(other).map(|product| product / BILLION),
-        ("/", _) => (one * BILLION).checked_div(other),
-        ("%" | "m", _) => one.checked_rem(other),
-        (operator, order) => compared(operator, order).map(|holds| i128::from(holds) * BILLION),
-    };
-    result.map_or(String::new(), |result| decimal(whole(result), places))
-}
-
-/// Numbers are counted in this part of 1, so that their fractions need no floating point.
-const BILLION: i128 = 1_000_000_000;
-
-/// A decimal number.
-fn billionths(text: &str) -> Option<i128> {
-    let text = text.trim();
-    let (digits, sign) = match text.strip_prefix('-') {
-        Some(digits) => (digits, -1),
-        None => (text.strip_prefix('+').unwrap_or(text), 1),
-    };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let digits = whole.bytes().chain(fraction.bytes().chain(std::iter::repeat(b'0')).take(9));
-    let mut value: i128 = 0;
-    for digit in digits {
-        value = value * 10 + i128::from(char::from(digit).to_digit(10)?);
-    }
-    // So neither a sum nor a quotient overflows.
-    let is_number = !(whole.is_empty() && fraction.is_empty()) && whole.len() <= 18;
-    is_number.then_some(value * sign)
-}
-
-/// A count of billionths, rounded to so many digits of a fraction.
-fn decimal(value: i128, places: usize) -> String {
-    let places = places.min(9);
-    let unit = 10_i128.pow(9 - places as u32);
-    let rounded = (value.abs() + unit / 2) / unit * unit;
-    let sign = if value < 0 { "-" } else { "" };
-    let text = format!("{sign}{}.{:09}", rounded / BILLION, rounded % BILLION);
-    let end = text.len() - if places == 0 { 10 } else { 9 - places };
-    text[..end].to_owned()
-}
-
 fn host() -> String {
     Host::ours().map_or(String::new(), |host| String::from_utf8_lossy(&host.name).into_owned())
-}
-
-/// A time as ctime(3) shows it, in UTC: nbs knows no zones.
-fn time(seconds: &str) -> String {
-    let Ok(seconds) = seconds.parse::<u64>() else { return String::new() };
-    let shown = clock::plain(UNIX_EPOCH + Duration::from_secs(seconds));
-    let part = |from: usize, to: usize| shown.get(from..to).unwrap_or_default();
-    let name = |names: &'static str, at: usize| names.get(at * 3..at * 3 + 3).unwrap_or_default();
-    let weekday = name("ThuFriSatSunMonTueWed", (seconds / 86_400 % 7) as usize);
-    let month = part(5, 7).parse::<usize>().unwrap_or(1) - 1;
-    let month = name("JanFebMarAprMayJunJulAugSepOctNovDec", month);
-    let day = part(8, 10).trim_start_matches('0');
-    format!("{weekday} {month} {day:>2} {} {}", part(11, 19), part(0, 4))
 }
 
 /// A name of a session without what tmux takes for separators.
@@ -879,36 +745,4 @@ pub(crate) fn session_name(name: &str) -> String {
 /// A name as it is kept: with nothing in it that is no text.
 pub(crate) fn visible(name: &str) -> String {
     crate::terminal::text::escaped(name.replace('\\', "\\\\").as_bytes()).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_calculated_without_floating_point() {
-        for (arguments, one, other, expected) in [
-            ("+", "1", "2", "3"),
-            ("-", "1.9", "2.9", "-1"),
-            ("*", "-3", "4", "-12"),
-            ("/", "7", "2", "3"),
-            ("/", "-7", "2", "-3"),
-            ("m", "-7", "2", "-1"),
-            ("/|f", "7", "3", "2.33"),
-            ("/|f|4", "2", "3", "0.6667"),
-            ("*|f|1", "1.5", "-.5", "-0.8"),
-            ("+|f|0", "0.5", "1", "2"),
-            ("+||2", " 1 ", "+1", "2.00"),
-            ("*", "9000000000", "9000000000", "81000000000000000000"),
-            ("==", "2", "2.0", "1"),
-            (">|f", "2", "3", "0.00"),
-            ("/", "1", "0", ""),
-            ("+", "1", "x", ""),
-            ("+", ".", "1", ""),
-            ("?", "1", "1", ""),
-        ] {
-            let words: Vec<&str> = arguments.split('|').collect();
-            assert_eq!(calculated(&words, one, other), expected, "{arguments} {one} {other}");
-        }
-    }
 }

@@ -14,9 +14,12 @@ use crate::{
 /// A line of the table.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
-    /// `s` of the server, `g` of a session, `w` of a window or pane, `h` a hook of a session, `i` one of
-    /// a window.
+    /// `s` of the server, `g` of a session, `w` of a window, `p` of a window or pane, `h` a hook of a session,
+    /// `i` one of a window.
     pub(crate) scope: char,
+    /// `s` text, `y` a style, `k` a key, `c` a colour, `f` on or off, `n1-9` a number in a range, `=a,b` one of
+    /// these words; empty: a hook.
+    pub(crate) kind: &'static str,
     /// Without an index.
     pub(crate) name: &'static str,
     /// The text in its brackets.
@@ -26,22 +29,35 @@ pub(crate) struct Known {
 
 pub(crate) fn known() -> impl Iterator<Item = Known> {
     tables::options().lines().map(|line| {
-        let (scope, rest) = line.split_at(1);
-        let (name, default) = rest[1..].split_once(' ').unwrap_or((&rest[1..], ""));
+        let (scope, rest) = line.split_once(' ').unwrap_or_default();
+        let scope = scope.chars().next().unwrap_or('g');
+        let is_hook = matches!(scope, 'h' | 'i');
+        let (kind, rest) = if is_hook { ("", rest) } else { rest.split_once(' ').unwrap_or_default() };
+        let (name, default) = rest.split_once(' ').unwrap_or((rest, ""));
         let (name, index) = match name.split_once('[') {
             Some((name, index)) => (name, Some(index.trim_end_matches(']'))),
             None => (name, None),
         };
-        Known { scope: scope.chars().next().unwrap_or('g'), name, index, default }
+        Known { scope, kind, name, index, default }
     })
+}
+
+/// The name and the index of a word like `name[1]`; `None` where it is no such word.
+pub(crate) fn parsed(word: &str) -> Option<(&str, Option<&str>)> {
+    match word.split_once('[') {
+        None => Some((word, None)).filter(|_| !word.is_empty()),
+        Some((name, index)) => {
+            let index = index.strip_suffix(']')?;
+            let is_number = !index.is_empty() && index.bytes().all(|digit| digit.is_ascii_digit());
+            is_number.then_some((name, Some(index)))
+        }
+    }
 }
 
 /// The option that a word names, also by its beginning; and the index that it has behind it.
 pub(crate) fn find(word: &str) -> Result<(Known, Option<&str>)> {
-    let (name, index) = match word.split_once('[') {
-        Some((name, index)) => (name, Some(index.trim_end_matches(']'))),
-        None => (word, None),
-    };
+    let invalid = || Failure::failed(format!("invalid option: {word}"));
+    let (name, index) = parsed(word).ok_or_else(invalid)?;
     let mut found: Option<Known> = None;
     let mut is_ambiguous = false;
     for known in known() {
@@ -56,7 +72,7 @@ pub(crate) fn find(word: &str) -> Result<(Known, Option<&str>)> {
     match found {
         Some(known) if !is_ambiguous => Ok((known, index)),
         Some(_) => Err(Failure::failed(format!("ambiguous option: {word}"))),
-        None => Err(Failure::failed(format!("invalid option: {word}"))),
+        None => Err(invalid()),
     }
 }
 
@@ -70,18 +86,12 @@ impl Known {
         matches!(self.scope, 'h' | 'i')
     }
 
-    pub(crate) fn is_flag(&self) -> bool {
-        matches!(self.default, "on" | "off") && self.name != "status"
-    }
-
-    pub(crate) fn is_number(&self) -> bool {
-        const SIZES: &str = "main-pane-height main-pane-width other-pane-height other-pane-width";
-        self.index.is_none() && self.default.parse::<u32>().is_ok() && !is_one_of(SIZES, self.name)
-    }
-
     pub(crate) fn default(&self) -> String {
         match self.name {
             "default-shell" => default_shell(),
+            // At the end of a line in the table a blank would be lost.
+            "status-left" => format!("{} ", self.default),
+            "window-status-separator" => " ".to_owned(),
             "editor" => env::var("EDITOR").unwrap_or_else(|_| "/usr/bin/vi".into()),
             _ => self.default.to_owned(),
         }
@@ -101,13 +111,10 @@ fn default_shell() -> String {
 /// The scopes in which a value is looked for, the nearest first.
 pub(crate) fn scopes(session: Option<u32>, window: Option<u32>, pane: Option<u32>) -> Vec<String> {
     let mut scopes = Vec::new();
-    for (kind, id) in [('%', pane), ('@', window), ('$', session)] {
-        if let Some(id) = id {
-            scopes.push(format!("{kind}{id}"));
-        }
-    }
-    for wide in ["s", "g", "w"] {
-        scopes.push(wide.to_owned());
+    let some = |kind: char, id: Option<u32>| id.map(|id| format!("{kind}{id}"));
+    let wide = |scope: &str| Some(scope.to_owned());
+    for scope in [wide("s"), some('%', pane), some('@', window), wide("w"), some('$', session), wide("g")] {
+        scopes.extend(scope);
     }
     scopes
 }
@@ -124,6 +131,31 @@ impl State {
             let known = known().find(|known| known.name == name && known.index.is_none());
             known.as_ref().map(Known::default)
         })
+    }
+
+    /// The value of an option as a format shows it.
+    pub(crate) fn shown_option(&self, scopes: &[String], word: &str) -> Option<String> {
+        let (name, index) = parsed(word)?;
+        let known = known().into_iter().find(|known| known.name == name);
+        let is_array = known.is_some_and(|known| known.is_array());
+        let is_flag = known.is_some_and(|known| known.kind == "f");
+        if !is_array {
+            let value = self.option_in(scopes, name)?;
+            return Some(if is_flag { u8::from(value == "on").to_string() } else { value });
+        }
+        let is_such = |setting: &&Setting| {
+            let is_item =
+                setting.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('['));
+            is_item && scopes.contains(&setting.scope)
+        };
+        let items: Vec<&Setting> = self.options.iter().filter(is_such).collect();
+        let set = items.iter().find(|setting| setting.name == word).and_then(|setting| setting.value.clone());
+        let default = || {
+            let mut all = self::known();
+            let item = all.find(|known| known.name == name && known.index == index)?;
+            Some(item.default.to_owned()).filter(|_| items.is_empty() && index.is_some())
+        };
+        Some(set.or_else(default).unwrap_or_default())
     }
 
     pub(crate) fn option_of_session(&self, session: u32, name: &str) -> String {

@@ -833,14 +833,6 @@ impl State {
     pub(crate) fn found(&self, session: u32) -> &Session {
         self.session(session).expect("a target names one that is there")
     }
-
-    /// A session and an index that lead to a window.
-    pub(crate) fn place_of(&self, window: u32) -> Option<(u32, u32)> {
-        self.sessions.iter().find_map(|session| {
-            let link = session.links.iter().find(|(_, id)| *id == window)?;
-            Some((session.id, link.0))
-        })
-    }
 }
 
 impl Session {

@@ -373,21 +373,41 @@ pub(crate) fn percentage(
 
 /// A value as a word that would give it.
 pub(crate) fn shown(value: &str) -> String {
+    let quote = if value.contains([' ', '#', '\'', ';', '$', '{', '}', '%']) {
+        "\""
+    } else if value.contains('"') {
+        "'"
+    } else {
+        ""
+    };
     if value.is_empty() {
         return "''".to_owned();
     }
-    let needs = |character: char| " #';${}\"\\".contains(character);
-    if value == "~" || value.chars().any(needs) {
-        let mut text = String::from("\"");
-        for character in value.chars() {
-            if "\\\"$".contains(character) {
-                text.push('\\');
-            }
-            text.push(character);
-        }
-        return text + "\"";
+    if value.len() == 1 && value != " " && (!quote.is_empty() || value == "~") {
+        return format!("\\{value}");
     }
-    value.to_owned()
+    let mut text = String::new();
+    let mut rest = value.chars().peekable();
+    while let Some(character) = rest.next() {
+        let next = rest.peek().copied();
+        let is_name = |next: char| next.is_ascii_alphabetic() || "_{".contains(next);
+        match character {
+            '$' if next.is_some_and(is_name) => text += "\\$",
+            '"' if quote == "\"" => text += "\\\"",
+            '\\' => text += "\\\\",
+            '\n' => text += "\\n",
+            '\t' => text += "\\t",
+            '\r' => text += "\\r",
+            '\x07' => text += "\\a",
+            '\x08' => text += "\\b",
+            '\x0b' => text += "\\v",
+            '\x0c' => text += "\\f",
+            other if other.is_ascii_control() => text += &format!("\\{:03o}", other as u32),
+            other => text.push(other),
+        }
+    }
+    let tilde = if value.starts_with('~') && quote != "'" { "\\" } else { "" };
+    format!("{quote}{tilde}{text}{quote}")
 }
 
 #[cfg(test)]

@@ -27,20 +27,22 @@ pub(super) fn has_session(caller: &Caller, turn: &mut Turn, call: &Call) -> Resu
 }
 
 pub(super) fn list_commands(_: &Caller, _: &mut Turn, call: &Call) -> Result<()> {
-    let wanted = call.operand(0).map(words::find).transpose()?;
+    let Ok(wanted) = call.operand(0).map(words::find).transpose() else { return Ok(()) };
     let mut text = String::new();
     for command in words::commands() {
         if wanted.is_some_and(|wanted| wanted.name != command.name) {
             continue;
         }
+        // Further flags are not told.
+        let flags = command.flags.split(" ~").next().unwrap_or_default();
         let alias = if command.alias.is_empty() { String::new() } else { format!(" ({})", command.alias) };
         match call.value('F') {
-            None => text += format!("{}{alias} {}", command.name, command.flags).trim_end(),
+            None => text += format!("{}{alias} {flags}", command.name).trim_end(),
             Some(format) => {
                 text += &format
                     .replace("#{command_list_name}", command.name)
                     .replace("#{command_list_alias}", command.alias)
-                    .replace("#{command_list_usage}", command.flags);
+                    .replace("#{command_list_usage}", flags);
             }
         }
         text.push('\n');
@@ -99,6 +101,13 @@ pub(super) fn list(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> 
     for (line, target) in targets.into_iter().enumerate() {
         let mut expander = caller.format(turn, Some(target));
         expander.own.push(("line", line.to_string()));
+        for (kind, owner) in [
+            ("session_format", "list-sessions"),
+            ("window_format", "list-windows"),
+            ("pane_format", "list-panes"),
+        ] {
+            expander.own.push((kind, u8::from(name == owner).to_string()));
+        }
         if call.value('f').is_none_or(|filter| expander.holds(filter)) {
             text += &expander.expand(format);
             text.push('\n');
@@ -150,7 +159,7 @@ pub(super) fn display_message(caller: &Caller, turn: &mut Turn, call: &Call) -> 
     let usual =
         "[#{session_name}] #{window_index}:#{window_name}, current pane #{pane_index} - (#{pane_title})";
     let format = call.value('F').or(call.operand(0)).unwrap_or(usual);
-    let text = caller.expand(turn, target, format);
+    let text = caller.format(turn, target).timed().expand(format);
     if call.has('v') {
         cli::print(format!("# expanding format: {format}\n# result is: {text}\n"))?;
     }

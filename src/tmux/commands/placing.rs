@@ -2,11 +2,12 @@
 
 use super::{Caller, Turn, making};
 use crate::{
+    cli,
     outcome::{Failure, Result},
     tmux::{
         format::{session_name, visible},
         layout::{Cell, MOST, PRESETS},
-        state::{Keep, Window},
+        state::{Keep, Setting, Window, put},
         target::{Kind, Target},
         words::{self, Call},
     },
@@ -58,10 +59,16 @@ fn renumber(turn: &mut Turn, session: u32) {
     let base = turn.state.number_of_session(session, "base-index");
     for id in turn.state.group(session) {
         let session = turn.state.session_mut(id);
+        let links = session.links.clone();
         let old: Vec<u32> = session.links.iter().map(|(index, _)| *index).collect();
         let new = |index: u32| old.iter().position(|old| *old == index).map_or(index, |at| base + at as u32);
         session.links.iter_mut().for_each(|(index, _)| *index = new(*index));
-        session.last.iter_mut().for_each(|index| *index = new(*index));
+        // A window that has two places counts as at its first one.
+        let place = |index: u32| {
+            let window = links.iter().find(|(at, _)| *at == index).map(|(_, window)| *window);
+            links.iter().find(|(_, other)| Some(*other) == window).map_or(index, |(at, _)| *at)
+        };
+        session.last.iter_mut().for_each(|index| *index = new(place(*index)));
         session.current = new(session.current);
     }
 }
@@ -241,6 +248,16 @@ pub(super) fn select_pane(caller: &Caller, turn: &mut Turn, call: &Call) -> Resu
             turn.state.main.marked = (!call.has('M') && marked != Some(at.pane)).then_some(at.pane);
         }
         return Ok(());
+    }
+    if let Some(style) = call.value('P').filter(|_| !is_last) {
+        let scope = format!("%{}", at.pane);
+        for name in ["window-style", "window-active-style"] {
+            put(&mut turn.state.options, Setting::new(&scope, name, Some(style.to_owned())));
+        }
+    }
+    if call.has('g') && !is_last {
+        let style = turn.state.option_of_pane(at.window, Some(at.pane), "window-style");
+        return cli::print(style + "\n");
     }
     let ways = [('L', true, false), ('R', true, true), ('U', false, false), ('D', false, true)];
     if let Some((_, across, forward)) = ways.into_iter().find(|(flag, ..)| call.has(*flag) && !is_last) {
@@ -453,8 +470,10 @@ fn link(turn: &mut Turn, from: Target, to: Target, replaces: bool, selects: bool
 
 pub(super) fn move_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
     if call.has('r') {
-        let at = caller.at(turn, call, Kind::Session).map_err(|_| Failure::quiet())?;
-        renumber(turn, at.session);
+        // One that is not there is no fault, as in tmux 3.3a.
+        if let Ok(at) = caller.at(turn, call, Kind::Session) {
+            renumber(turn, at.session);
+        }
         return Ok(());
     }
     let mut from = caller.find(turn, call.value('s'), Kind::Window)?;

@@ -2,215 +2,295 @@
 
 use std::env;
 
-use super::{Caller, Turn};
+use super::{Caller, Turn, placing::LARGEST};
 use crate::{
     cli,
     outcome::{Failure, Result},
+    sys::child,
     tmux::{
         options::{self, Known, is_one_of, known},
         panes::quoted,
         state::{Keep, Setting, put, sorted},
-        target::{Kind, Target},
+        target::{Kind, Target, matches},
         words::{self, Call},
     },
 };
 
-/// The scope that the flags, or the option, choose.
-fn scope(caller: &Caller, turn: &Turn, call: &Call, known: Option<Known>) -> Result<String> {
-    let kind = known.map_or('g', |known| known.scope);
-    // An option that is known tells by itself where it is set.
-    let is_window = match known {
-        Some(_) => matches!(kind, 'w' | 'i'),
-        None => call.has('w') || call.command.name.contains("window"),
+/// The scopes in which an option is looked for, by its kind or by the flags; it is set in the first one.
+fn scopes(call: &Call, at: Option<Target>, known: Option<Known>) -> Result<Vec<String>> {
+    let kind = match known {
+        // An option that is known tells by itself where it is set.
+        Some(known) => known.scope,
+        None if call.has('s') => 's',
+        None if call.has('p') || call.has('w') || call.command.name.contains("window") => 'w',
+        None => 'g',
     };
-    let target = |kind| -> Result<Target> {
-        caller.at(turn, call, kind).map_err(|failure| match call.value('t') {
-            Some(_) => failure,
-            None => Failure::failed(
-                match kind {
-                    Kind::Pane => "no current pane",
-                    Kind::Window => "no current window",
-                    _ => "no current session",
-                }
-                .into(),
-            ),
-        })
+    let missing = |kind: &str| {
+        Err(Failure::failed(match call.value('t') {
+            Some(word) => format!("no such {kind}: {word}"),
+            None => format!("no current {kind}"),
+        }))
     };
-    if call.has('s') || kind == 's' {
-        return Ok("s".to_owned());
+    let is_pane = call.has('p') && (known.is_none() || matches!(kind, 'p' | 'i'));
+    let wide = call.has('g');
+    Ok(match (kind, at) {
+        ('s', _) => vec!["s".to_owned()],
+        ('g' | 'h', _) if wide => vec!["g".to_owned()],
+        ('g' | 'h', Some(at)) => vec![format!("${}", at.session), "g".to_owned()],
+        ('g' | 'h', None) => return missing("session"),
+        (_, Some(at)) if is_pane => vec![format!("%{}", at.pane), format!("@{}", at.window), "w".to_owned()],
+        (_, None) if is_pane => return missing("pane"),
+        _ if wide => vec!["w".to_owned()],
+        (_, Some(at)) => vec![format!("@{}", at.window), "w".to_owned()],
+        (_, None) => return missing("window"),
+    })
+}
+
+/// The items of an array that stand in this scope, as they are set or by default.
+fn items(turn: &Turn, scope: &str, name: &str) -> Vec<Setting> {
+    let mut items = turn.state.options.clone();
+    items.keep(&|setting| setting.scope == scope && stem(&setting.name) == name);
+    if items.is_empty() && matches!(scope, "s" | "g" | "w") {
+        for known in known() {
+            if let Some(index) = known.index.filter(|_| known.name == name) {
+                items.push(Setting::new(scope, &format!("{name}[{index}]"), Some(known.default.to_owned())));
+            }
+        }
     }
-    if call.has('g') {
-        return Ok(if is_window { "w" } else { "g" }.to_owned());
+    items
+}
+
+fn index_of(item: &Setting) -> u32 {
+    let (_, index) = options::parsed(&item.name).unwrap_or_default();
+    index.and_then(|index| index.parse().ok()).unwrap_or(0)
+}
+
+/// Puts items in the place of those that an array has. One without items is set, too.
+fn set_items(turn: &mut Turn, scope: &str, name: &str, mut items: Vec<Setting>) {
+    turn.state.options.keep(&|setting| setting.scope != scope || stem(&setting.name) != name);
+    items.keep(&|item| item.value.is_some());
+    items.sort_by_key(index_of);
+    if items.is_empty() {
+        items.push(Setting::new(scope, name, None));
     }
-    if call.has('p') && !known.is_some_and(|known| matches!(known.scope, 'g' | 'h')) {
-        return Ok(format!("%{}", target(Kind::Pane)?.pane));
-    }
-    match is_window {
-        true => Ok(format!("@{}", target(Kind::Window)?.window)),
-        false => Ok(format!("${}", target(Kind::Session)?.session)),
-    }
+    turn.state.options.extend(items);
 }
 
 pub(super) fn set(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
     let at = caller.near(turn, call);
-    let is_hook = call.command.name == "set-hook";
     let word = caller.expand(turn, at, &call.operands[0]);
-    let is_own = word.starts_with('@');
+    if call.command.name == "set-hook" && call.has('R') {
+        return caller.hooks(turn, &word);
+    }
+    let failed = |why: String| Err(Failure::failed(why));
     let quiet = call.has('q');
-    let found = match is_own {
+    let found = match word.starts_with('@') {
         true => None,
         false => match options::find(&word) {
-            Ok((known, _)) if known.is_hook() || !is_hook => Some(known),
-            Ok(_) => return Err(Failure::failed(format!("invalid option: {word}"))),
+            Ok((known, _)) => Some(known),
             Err(_) if quiet => return Ok(()),
             Err(failure) => return Err(failure),
         },
     };
-    if is_hook && call.has('R') {
-        return caller.hooks(turn, &word);
-    }
-    let scope = match scope(caller, turn, call, found) {
+    let Some((name, index)) = options::parsed(&word) else {
+        return failed(format!("invalid option: {word}"));
+    };
+    let value = call.operand(1).map(|value| match call.has('F') {
+        true => caller.expand(turn, at, value),
+        false => value.to_owned(),
+    });
+    let chain = match scopes(call, at, found) {
         Err(_) if quiet => return Ok(()),
         other => other?,
     };
-    let index = word.split_once('[').map(|(_, index)| index.trim_end_matches(']').to_owned());
-    let name = found.map_or(word.clone(), |known| known.name.to_owned());
+    let scope = &*chain[0];
+    let name = found.map_or(name, |known| known.name);
     let is_array = found.is_some_and(|known| known.is_array());
-    let full = index.as_ref().map_or(name.clone(), |index| format!("{name}[{index}]"));
-    let is_of = |setting: &Setting, scope: &str| {
-        setting.scope == scope
-            && (setting.name == full || (index.is_none() && setting.name.starts_with(&format!("{name}["))))
-    };
-    if call.has('u') || call.has('U') {
-        turn.state.options.keep(&|setting| !is_of(setting, &scope));
-        if is_array && index.is_some() && scope.starts_with(['$', '@', '%']) {
-            put(&mut turn.state.options, Setting::new(&scope, &name, None));
-        }
-        if call.has('U') && scope.starts_with('@') {
-            let panes: Vec<String> = at
-                .map_or(Vec::new(), |at| turn.state.panes_of(at.window))
-                .iter()
-                .map(|pane| format!("%{pane}"))
-                .collect();
-            turn.state.options.keep(&|setting| !panes.iter().any(|pane| is_of(setting, pane)));
-        }
-        return Ok(());
+    if index.is_some() && !is_array {
+        return failed(format!("not an array: {word}"));
     }
-    let value = call.operand(1).map(str::to_owned);
-    let value = if call.has('F') { value.map(|value| caller.expand(turn, at, &value)) } else { value };
-    let there = turn.state.setting(&scope, &full).and_then(|setting| setting.value.clone());
-    if call.has('o') && there.is_some() {
-        return if quiet { Ok(()) } else { Err(Failure::failed(format!("already set: {word}"))) };
-    }
-    let value = match (value, found) {
-        (None, Some(known)) if known.is_flag() => {
-            let now = there.clone().unwrap_or_else(|| known.default());
-            if now == "on" { "off".to_owned() } else { "on".to_owned() }
-        }
-        (None, None) => return Err(Failure::failed("empty value".into())),
-        (None, Some(_)) => return Err(Failure::failed("empty value".into())),
-        (Some(value), Some(known)) if known.is_hook() => canonical(&value)?,
-        (Some(value), Some(known)) => checked(known, value)?,
-        (Some(value), None) => value,
-    };
-    if is_array && index.is_none() {
-        let last = |turn: &Turn| {
-            let mut next = 0;
-            for setting in turn.state.options.iter().filter(|setting| is_of(setting, &scope)) {
-                let index = setting.name[name.len()..].trim_matches(['[', ']']).parse::<u32>();
-                next = next.max(index.map_or(0, |index| index + 1));
-            }
-            next
+    let item = index.map_or(name.to_owned(), |index| format!("{name}[{index}]"));
+    let (is_wide, unsets) = (chain.len() == 1, call.has('u') || call.has('U'));
+    let there = if is_array { items(turn, scope, name) } else { Vec::new() };
+    if call.has('o') && !unsets {
+        let is_set = match index {
+            Some(_) => there.iter().any(|other| other.name == item),
+            None => !there.is_empty() || turn.state.setting(scope, name).is_some(),
         };
-        if !call.has('a') {
-            turn.state.options.keep(&|setting| !is_of(setting, &scope));
+        if is_set || (is_wide && found.is_some() && index.is_none()) {
+            return if quiet { Ok(()) } else { failed(format!("already set: {word}")) };
         }
-        let is_hook = found.is_some_and(|known| known.is_hook());
-        let parts: Vec<&str> = if is_hook { vec![&*value] } else { value.split(',').collect() };
-        for part in parts {
-            let at = last(turn);
-            put(
-                &mut turn.state.options,
-                Setting::new(&scope, &format!("{name}[{at}]"), Some(part.to_owned())),
-            );
+    }
+    if unsets {
+        let mut places = vec![scope.to_owned()];
+        if let (true, Some(at)) = (call.has('U') && scope.starts_with('@'), at) {
+            places.extend(turn.state.panes_of(at.window).iter().map(|pane| format!("%{pane}")));
+        }
+        for place in places {
+            let mut left = items(turn, &place, name);
+            if index.is_some() && !left.is_empty() {
+                left.keep(&|other| other.name != item);
+                set_items(turn, &place, name, left);
+            } else {
+                turn.state.options.keep(&|other| other.scope != place || stem(&other.name) != name);
+            }
         }
         return Ok(());
     }
-    let value = if call.has('a') {
-        let is_style = name.ends_with("-style");
-        let before = there.or_else(|| found.map(|known| known.default())).unwrap_or_default();
-        if is_style && !before.is_empty() { format!("{before},{value}") } else { before + &value }
-    } else {
-        value
+    let Some(known) = found.filter(|_| !is_array) else {
+        let Some(mut value) = value else { return failed("empty value".to_owned()) };
+        let Some(known) = found else {
+            let before = turn.state.setting(scope, name).and_then(|setting| setting.value.clone());
+            let value = before.filter(|_| call.has('a')).unwrap_or_default() + &value;
+            put(&mut turn.state.options, Setting::new(scope, name, Some(value)));
+            return Ok(());
+        };
+        if known.is_hook() {
+            value = canonical(&value, " ; ")?;
+        }
+        let mut all = there;
+        let one = |name: String, value: String| Setting::new(scope, &name, Some(value));
+        match index {
+            Some(_) => {
+                let before =
+                    all.iter().find(|other| other.name == item).and_then(|other| other.value.clone());
+                let before = before.filter(|_| call.has('a') && !known.is_hook()).unwrap_or_default();
+                put(&mut all, one(item, checked_item(known, before + &value)?));
+            }
+            None => {
+                if !call.has('a') {
+                    all.clear();
+                }
+                let separators: &[char] = match name {
+                    _ if known.is_hook() || name == "status-format" => &[],
+                    "update-environment" | "pane-colours" => &[' ', ','],
+                    _ => &[','],
+                };
+                for part in value.split(separators).filter(|part| !part.is_empty()) {
+                    let free = (0..).find(|index| {
+                        !all.iter().any(|other| other.value.is_some() && index_of(other) == *index)
+                    });
+                    put(
+                        &mut all,
+                        one(format!("{name}[{}]", free.unwrap_or(0)), checked_item(known, part.to_owned())?),
+                    );
+                }
+            }
+        }
+        set_items(turn, scope, name, all);
+        return Ok(());
     };
-    put(&mut turn.state.options, Setting::new(&scope, &full, Some(value)));
+    let now = turn.state.option_in(&chain, name).unwrap_or_default();
+    let value = match value {
+        Some(value) if call.has('a') && matches!(known.kind, "s" | "y") => {
+            let own = turn.state.setting(scope, name).and_then(|setting| setting.value.clone());
+            match own.or_else(|| is_wide.then(|| known.default())) {
+                Some(before) if known.kind == "y" => Some(format!("{before},{value}")),
+                Some(before) => Some(before + &value),
+                None => Some(value),
+            }
+        }
+        value => value,
+    };
+    let value = checked(known, value, &now)?;
+    put(&mut turn.state.options, Setting::new(scope, name, Some(value)));
     Ok(())
+}
+
+fn is_colour(colour: &str) -> bool {
+    const COLOURS: &str = "default terminal black red green yellow blue magenta cyan white 0 1 2 3 4 5 6 7 90 91 92 93 \
+                           94 95 96 97";
+    let colour = colour.to_ascii_lowercase();
+    let name = colour.strip_prefix("bright").filter(|name| !matches!(*name, "default" | "terminal"));
+    let number = colour.strip_prefix("colour").or(colour.strip_prefix("color"));
+    let hex =
+        colour.strip_prefix('#').is_some_and(|hex| hex.len() == 6 && u32::from_str_radix(hex, 16).is_ok());
+    hex || is_one_of(COLOURS, name.unwrap_or(&colour))
+        || number.is_some_and(|number| number.parse::<u8>().is_ok())
 }
 
 /// Colours and attributes, or a format that makes some.
 fn is_style(value: &str) -> bool {
     const WORDS: &str = "default none bright bold dim italics underscore blink reverse hidden overline strikethrough \
                          acs double-underscore curly-underscore dotted-underscore dashed-underscore push-default \
-                         pop-default ignore";
-    const COLOURS: &str = "default terminal black red green yellow blue magenta cyan white";
-    let is_colour = |colour: &str| {
-        let name = colour.strip_prefix("bright").unwrap_or(colour);
-        let number = colour.strip_prefix("colour").or(colour.strip_prefix("color")).unwrap_or(colour);
-        let hex = colour
-            .strip_prefix('#')
-            .is_some_and(|hex| hex.len() == 6 && u32::from_str_radix(hex, 16).is_ok());
-        hex || is_one_of(COLOURS, name) || number.parse::<u8>().is_ok()
-    };
+                         pop-default ignore list range align";
     let is_part = |part: &str| match part.split_once('=') {
         Some(("fg" | "bg" | "us" | "fill", colour)) => is_colour(colour),
         Some((name, _)) => is_one_of("align list range width pad", name),
         None => is_one_of(WORDS, part) || is_one_of(WORDS, part.strip_prefix("no").unwrap_or(part)),
     };
-    value.contains("#{")
-        || value.parse::<u8>().is_ok()
-        || value.split([',', ' ']).all(|part| part.is_empty() || is_part(part))
+    value.contains("#{") || value.split([',', ' ']).all(|part| part.is_empty() || is_part(part))
 }
 
 /// The commands of a hook as they are shown.
-pub(super) fn canonical(commands: &str) -> Result<String> {
+pub(super) fn canonical(commands: &str, between: &str) -> Result<String> {
     let mut shown = Vec::new();
     for (_, words) in words::parse(commands)? {
         let (name, rest) = words.split_first().ok_or_else(|| Failure::failed("no command".into()))?;
+        let command = words::find(name)?;
+        command.parse(rest)?;
         let rest = rest.iter().map(|word| words::shown(word));
-        let words: Vec<String> = std::iter::once(words::find(name)?.name.to_owned()).chain(rest).collect();
+        let words: Vec<String> = std::iter::once(command.name.to_owned()).chain(rest).collect();
         shown.push(words.join(" "));
     }
-    Ok(shown.join(" \\; "))
+    Ok(shown.join(between))
 }
 
-/// Options whose values are more than `on` and `off`.
-const CHOICES: &str = "remain-on-exit set-clipboard extended-keys allow-passthrough detach-on-destroy \
-                       pane-border-status visual-bell visual-activity visual-silence destroy-unattached";
+fn checked_item(known: Known, value: String) -> Result<String> {
+    if known.kind.is_empty() { Ok(value) } else { checked(known, Some(value), "") }
+}
 
-fn checked(known: Known, value: String) -> Result<String> {
-    if known.is_flag() {
-        let choice = match (&*value, known.name) {
-            ("on" | "1" | "yes", _) => Ok("on"),
-            ("off" | "0" | "no", _) => Ok("off"),
-            ("failed", "remain-on-exit") => Ok("failed"),
-            (_, name) if is_one_of(CHOICES, name) => return Ok(value),
-            _ => Err(Failure::failed(format!("bad value: {value}"))),
+/// The value that an option gets, which is `now` so far.
+fn checked(known: Known, value: Option<String>, now: &str) -> Result<String> {
+    let failed = |why: &str, value: &str| Err(Failure::failed(format!("{why}: {value}")));
+    let (kind, rest) = known.kind.split_at(1);
+    let Some(value) = value.filter(|value| kind != "f" || !value.is_empty()) else {
+        let mut words = if kind == "=" { rest.split(',') } else { "off,on".split(',') };
+        let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        return match kind {
+            "f" | "=" if now == first => Ok(second.to_owned()),
+            "f" | "=" if now == second => Ok(first.to_owned()),
+            "=" => Ok(now.to_owned()),
+            _ => Err(Failure::failed("empty value".into())),
         };
-        return choice.map(str::to_owned);
+    };
+    match kind {
+        "f" => match &*value.to_ascii_lowercase() {
+            "on" | "1" | "yes" => return Ok("on".to_owned()),
+            "off" | "0" | "no" => return Ok("off".to_owned()),
+            _ => return failed("bad value", &value),
+        },
+        "=" if !rest.split(',').any(|word| word == value) => return failed("unknown value", &value),
+        "n" => {
+            let (least, most) = rest.split_once('-').unwrap_or_default();
+            let most = most.parse().unwrap_or(LARGEST);
+            return match words::number(&value, least.parse().unwrap_or(0), most) {
+                Ok(number) => Ok(number.to_string()),
+                Err(why) => failed(&format!("value is {why}"), &value),
+            };
+        }
+        "c" if !is_colour(&value) => return failed("bad colour", &value),
+        "k" => match super::modes::canonical_key(&value) {
+            Some(key) => return Ok(key),
+            None => return failed("bad key", &value),
+        },
+        "y" if !is_style(&value) => return failed("invalid style", &value),
+        _ => {}
     }
-    if known.name.ends_with("-style") && !is_style(&value) {
-        return Err(Failure::failed(format!("invalid style: {value}")));
+    match known.name {
+        "default-shell" if !(value.starts_with('/') && child::is_program(value.as_ref())) => {
+            failed("not a suitable shell", &value)
+        }
+        "default-size" if !matches(&value, "[0-9]*x[0-9]*") => failed("value is invalid", &value),
+        _ => Ok(value),
     }
-    if known.is_number() && value.parse::<u32>().is_err() {
-        return Err(Failure::failed(format!("value is invalid: {value}")));
-    }
-    Ok(value)
 }
 
 pub(super) fn show(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
-    let hooks = call.command.name == "show-hooks";
+    let only_hooks = call.command.name == "show-hooks";
     let quiet = call.has('q');
-    let word = call.operand(0).map(|word| caller.expand(turn, caller.current(turn), word));
+    let at = caller.near(turn, call);
+    let word = call.operand(0).map(|word| caller.expand(turn, at, word));
     let found = match &word {
         Some(word) if !word.starts_with('@') => match options::find(word) {
             Ok((known, _)) => Some(known),
@@ -219,73 +299,49 @@ pub(super) fn show(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> 
         },
         _ => None,
     };
-    let scope = match scope(caller, turn, call, found) {
+    let chain = match scopes(call, at, found) {
         Err(_) if quiet => return Ok(()),
         other => other?,
     };
-    let global = match scope.as_bytes()[0] {
-        b'$' => Some("g"),
-        b'@' | b'%' => Some("w"),
-        _ => None,
-    };
-    // One that is hidden is inherited here.
     let mut lines = Vec::new();
-    match global {
-        None => defaults(turn, &scope, hooks, &mut lines),
-        Some(global) => {
-            let is_hook = |name: &str| options::find(name).is_ok_and(|(known, _)| known.is_hook());
-            for setting in turn.state.options.iter().filter(|setting| setting.scope == scope) {
-                if !(setting.name.starts_with('@') && hooks) && is_hook(&setting.name) == hooks {
-                    lines.push(setting.clone());
-                }
-            }
-            lines = sorted(lines);
-            if call.has('A') {
-                let mut inherited = Vec::new();
-                defaults(turn, global, hooks, &mut inherited);
-                let own = lines.len();
-                for setting in inherited {
-                    if !lines[..own].iter().any(|known| stem(&known.name) == stem(&setting.name)) {
-                        lines.push(Setting { hidden: true, ..setting });
-                    }
-                }
-            }
-        }
+    if !only_hooks || word.is_some() {
+        lines = listed(turn, &chain, false, call.has('A'));
+    }
+    if only_hooks || word.is_some() || call.has('H') {
+        lines.extend(listed(turn, &chain, true, call.has('A')));
     }
     if let Some(word) = &word {
-        let name = found.map_or(&**word, |known| known.name);
-        let full = match word.split_once('[') {
-            Some((_, index)) => format!("{name}[{index}"),
-            None => name.to_owned(),
-        };
-        let is_array = found.is_some_and(|known| known.is_array());
-        lines.keep(&|line| line.name == full || (is_array && stem(&line.name) == name));
-        let is_there = global.is_none() || lines.iter().any(|line| line.name == name);
-        if word.contains('[') {
-            lines.keep(&|line| line.name == full);
-        }
-        if lines.is_empty() && is_array && is_there && word.contains('[') {
-            lines.push(Setting::new("", &full, Some(String::new())));
-        }
+        let (given, index) = options::parsed(word).unwrap_or((word, None));
+        let name = found.map_or(given, |known| known.name);
+        lines.keep(&|line| stem(&line.name) == name);
         if lines.is_empty() && found.is_none() && !quiet {
             return Err(Failure::failed(format!("invalid option: {word}")));
         }
+        if let (Some(index), Some(first)) = (index, lines.first().cloned()) {
+            let item = format!("{name}[{index}]");
+            let is_array = found.is_some_and(|known| known.is_array());
+            lines.keep(&|line| line.name == item);
+            if lines.is_empty() {
+                let value = if is_array { Some(String::new()) } else { first.value };
+                lines.push(Setting { hidden: first.hidden, ..Setting::new("", &item, value) });
+            }
+        }
     }
+    let known: Vec<Known> = known().collect();
     let mut text = String::new();
     for line in lines {
-        let shows_value = call.has('v');
-        if !shows_value {
-            text += &line.name;
-            text += if line.hidden { "*" } else { "" };
-        }
-        match line.value {
-            Some(value) if shows_value => text += &value,
-            Some(value) => {
-                text.push(' ');
-                text += &if hooks { value } else { words::shown(&value) };
+        let kind = known.iter().find(|known| known.name == stem(&line.name)).map_or("s", |known| known.kind);
+        match (call.has('v'), line.value) {
+            (true, Some(value)) => text += &value,
+            (true, None) => continue,
+            (false, value) => {
+                text += &line.name;
+                text += if line.hidden { "*" } else { "" };
+                if let Some(value) = value {
+                    text.push(' ');
+                    text += &if matches!(kind, "s" | "y") { words::shown(&value) } else { value };
+                }
             }
-            None if shows_value => continue,
-            None => {}
         }
         text.push('\n');
     }
@@ -297,45 +353,55 @@ fn stem(name: &str) -> &str {
     name.split('[').next().unwrap_or_default()
 }
 
-/// The options of a wide scope, each with the value that is set, or its default.
-fn defaults(turn: &Turn, scope: &str, hooks: bool, lines: &mut Vec<Setting>) {
-    let kind = match (scope, hooks) {
-        ("g", true) => 'h',
-        ("w", true) => 'i',
-        ("s", _) => 's',
-        ("g", _) => 'g',
-        _ => 'w',
+/// The options of a scope, each with the value that is set, or in a wide one its default. `inherits`: also
+/// those of the scopes behind it.
+fn listed(turn: &Turn, chain: &[String], hooks: bool, inherits: bool) -> Vec<Setting> {
+    let kinds = match (chain[0].as_bytes()[0], hooks) {
+        (b's', false) => "s",
+        (b's', true) => "",
+        (b'g' | b'$', true) => "h",
+        (b'g' | b'$', false) => "g",
+        (_, true) => "i",
+        (b'%', false) => "p",
+        _ => "wp",
     };
-    let mut set = turn.state.options.clone();
-    set.keep(&|setting| setting.scope == scope);
-    for setting in &set {
-        if setting.name.starts_with('@') && !hooks {
-            lines.push(setting.clone());
-        }
-    }
+    let mut lines = turn.state.options.clone();
+    lines.keep(&|setting| setting.scope == chain[0] && setting.name.starts_with('@') && !hooks);
+    lines = sorted(lines);
     let mut done = "";
     for known in known() {
-        if known.scope != kind || known.name == done {
+        if !kinds.contains(known.scope) || known.name == done {
             continue;
         }
-        for setting in &set {
-            if stem(&setting.name) == known.name {
-                lines.push(setting.clone());
-                done = known.name;
+        done = known.name;
+        for (at, scope) in chain.iter().enumerate() {
+            let is_wide = at + 1 == chain.len();
+            if at > 0 && !inherits {
+                break;
+            }
+            let mut set = items(turn, scope, known.name);
+            if set.is_empty() && is_wide {
+                let value = (!known.is_array()).then(|| known.default());
+                set.push(Setting::new(scope, known.name, value));
+            }
+            if !set.is_empty() {
+                for setting in set {
+                    lines.push(Setting { hidden: at > 0, ..setting });
+                }
+                break;
             }
         }
-        if known.name != done {
-            let name = known.index.map_or(known.name.to_owned(), |index| format!("{}[{index}]", known.name));
-            let is_bare = known.is_hook() || (known.is_array() && known.index.is_none());
-            lines.push(Setting::new(scope, &name, (!is_bare).then(|| known.default())));
-        }
     }
+    lines
 }
 
 fn scope_of_variables(caller: &Caller, turn: &Turn, call: &Call) -> Result<String> {
     match call.has('g') {
         true => Ok("g".to_owned()),
-        false => Ok(format!("${}", caller.at(turn, call, Kind::Session)?.session)),
+        false => match (caller.at(turn, call, Kind::Session), call.value('t')) {
+            (Err(_), Some(word)) => Err(Failure::failed(format!("no such session: {word}"))),
+            (at, _) => Ok(format!("${}", at?.session)),
+        },
     }
 }
 
@@ -380,7 +446,6 @@ pub(super) fn show_environment(caller: &Caller, turn: &mut Turn, call: &Call) ->
     for variable in turn.state.variables.iter().filter(|variable| variable.scope == scope) {
         put(&mut all, variable.clone());
     }
-    all.keep(&|variable| variable.hidden == call.has('h'));
     let mut all = sorted(all);
     if let Some(name) = call.operand(0) {
         all.keep(&|variable| variable.name == name);
@@ -388,13 +453,21 @@ pub(super) fn show_environment(caller: &Caller, turn: &mut Turn, call: &Call) ->
             return Err(Failure::failed(format!("unknown variable: {name}")));
         }
     }
+    all.keep(&|variable| variable.hidden == call.has('h'));
     let mut text = String::new();
     for Setting { name, value, .. } in all {
         text += &match (value, call.has('s')) {
             (Some(value), false) => format!("{name}={value}\n"),
             (None, false) => format!("-{name}\n"),
             (Some(value), true) => {
-                format!("{name}=\"{}\"; export {name};\n", value.replace(['"', '$', '`', '\\'], "\\$0"))
+                let mut escaped = String::new();
+                for character in value.chars() {
+                    if "\"$`\\".contains(character) {
+                        escaped.push('\\');
+                    }
+                    escaped.push(character);
+                }
+                format!("{name}=\"{escaped}\"; export {name};\n")
             }
             (None, true) => format!("unset {};\n", quoted(&name)),
         };

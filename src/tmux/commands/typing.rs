@@ -141,7 +141,7 @@ pub(super) fn pipe_pane(caller: &Caller, turn: &mut Turn, call: &Call) -> Result
     if pane.dead.is_some() || (call.has('o') && was_open) {
         return Ok(());
     }
-    let command = caller.expand(turn, Some(at), command);
+    let command = caller.format(turn, Some(at)).timed().expand(command);
     let takes_output = call.has('O') || !call.has('I');
     let pid = pipe::start(&pane.handle, &command, takes_output, call.has('I'))?;
     turn.state.pane_mut(at.pane).pipe = Some(pid);
@@ -200,7 +200,7 @@ pub(super) fn set_buffer(caller: &Caller, turn: &mut Turn, call: &Call) -> Resul
         let old = buffer(turn, name).map(|buffer| buffer.name.clone());
         let old = old.ok_or_else(|| {
             Failure::failed(match name {
-                Some(name) => format!("no buffer {name}"),
+                Some(name) => format!("unknown buffer: {name}"),
                 None => "no buffer".to_owned(),
             })
         })?;
@@ -273,7 +273,8 @@ pub(super) fn list_buffers(caller: &Caller, turn: &mut Turn, call: &Call) -> Res
     let mut text = String::new();
     for buffer in &turn.state.buffers {
         let start: String = String::from_utf8_lossy(&content(caller, buffer)?).chars().take(200).collect();
-        let sample: String = text::escaped(start.as_bytes()).to_string().chars().take(50).collect();
+        let sample: String =
+            text::escaped(start.replace('\\', "\\\\").as_bytes()).to_string().chars().take(50).collect();
         let mut expander = caller.format(turn, caller.current(turn));
         let sample = if start.chars().count() > 50 { sample + "..." } else { sample };
         expander.own = vec![

@@ -105,7 +105,9 @@ pub(super) fn run_shell(caller: &Caller, turn: &mut Turn, call: &Call, command: 
     }
     if let Some(delay) = call.value('d') {
         let delay = numbers::parse_seconds(delay.as_bytes());
-        let delay = delay.ok_or_else(|| Failure::failed("invalid delay time".into()))?;
+        let delay = delay.ok_or_else(|| {
+            Failure::failed(format!("invalid delay time: {}", call.value('d').unwrap_or_default()))
+        })?;
         PollSet::<()>::new().wait(Deadline::after(delay)).trying("wait")?;
     }
     let mut job = job(caller, turn, at, &command);
@@ -131,22 +133,38 @@ pub(super) fn run_shell(caller: &Caller, turn: &mut Turn, call: &Call, command: 
     }
 }
 
-/// Executes the commands of a file, all of them; a fault is told with its line.
+/// Executes the commands of a file, all of them; one that is none is told with its line, and then none is.
 pub(super) fn source(caller: &Caller, turn: &mut Turn, path: &Path, quiet: bool) -> Result<()> {
     let path = path.display().to_string();
     let text = match typing::text_of(&path) {
         Err(error) if quiet && error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other.map_err(|error| Failure::failed(format!("{path}: {}", typing::reason(&error))))?,
     };
+    let commands = words::parse(&text)?;
+    for (line, words) in &commands {
+        super::parse(Some(&turn.state), words).map_err(|failure| {
+            Failure::failed(format!("{path}:{line}: {}", failure.message().unwrap_or_default()))
+        })?;
+    }
     let mut faults = Vec::new();
     turn.depth += 1;
-    for (line, words) in words::parse(&text)? {
-        if let Err(failure) = caller.nested(turn, &words) {
-            faults.push(format!("{path}:{line}: {}", failure.message().unwrap_or_default()));
-        }
+    for (_, words) in commands {
+        faults.extend(caller.nested(turn, &words).err());
     }
     turn.depth -= 1;
-    if faults.is_empty() { Ok(()) } else { Err(Failure::failed(faults.join("\n"))) }
+    all(faults)
+}
+
+/// One failure with a line for each.
+fn all(mut failures: Vec<Failure>) -> Result<()> {
+    match failures.len() {
+        0 => Ok(()),
+        1 => Err(failures.remove(0)),
+        _ => {
+            let lines: Vec<&str> = failures.iter().filter_map(Failure::message).collect();
+            Err(Failure::failed(lines.join("\n")))
+        }
+    }
 }
 
 pub(super) fn start_server(_: &Caller, _: &mut Turn, _: &Call) -> Result<()> {
@@ -160,7 +178,7 @@ pub(super) fn source_files(caller: &Caller, _: &mut Turn, call: &Call) -> Result
         failures.extend(source(caller, &mut turn, Path::new(file), call.has('q')).err());
     }
     failures.extend(caller.finish(turn).err());
-    Failure::all(failures)
+    all(failures)
 }
 
 pub(super) fn wait_for(caller: &Caller, _: &mut Turn, call: &Call) -> Result<()> {
@@ -252,7 +270,11 @@ pub(super) fn attach_session(caller: &Caller, _: &mut Turn, call: &Call) -> Resu
         Err(failure) if failure.is(Reason::Failed) => return Err(Failure::failed("no sessions".into())),
         other => other?,
     };
-    let at = caller.find(&turn, call.value('t'), Kind::Pane)?;
+    let kind = match call.value('t') {
+        Some(word) if word.contains([':', '.']) => Kind::Pane,
+        _ => Kind::Session,
+    };
+    let at = caller.find(&turn, call.value('t'), kind)?;
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Err(Failure::failed("open terminal failed: not a terminal".into()));
     }
