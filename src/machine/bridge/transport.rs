@@ -53,6 +53,7 @@ impl Transport {
         };
         let input = Some(of(process.stdin.take().map(OwnedFd::from))?);
         let output = of(process.stdout.take().map(OwnedFd::from))?;
+        input.iter().chain([&output]).for_each(child::widen);
         let error = Some(of(process.stderr.take().map(OwnedFd::from))?);
         Ok(Transport {
             process,
