@@ -994,6 +994,31 @@ mod tests {
         assert!(screen.save().len() < 64 * 1024);
     }
 
+    #[test]
+    fn a_megabyte_of_any_kind_leaves_little() {
+        let long = "x".repeat(3_000);
+        let kinds: [&dyn Fn(usize) -> String; 10] = [
+            &|number| format!("\x1b]0;{number}{long}\x07\x1b[22;0t"),
+            &|number| format!("\x1b]8;;http://{number}/{long}\x07l"),
+            &|number| format!("\x1b]52;c;{}\x07", "YWJj".repeat(number * 17)),
+            &|number| format!("\x1b]4;{number};#123456\x07\x1b]1{};#123456\x07", number % 10),
+            &|number| format!("\x1b[>{}u\x1b[?{number}h\x1b[?{number}s", number % 32),
+            &|number| format!("\x1b[{}G\x1bH\x1b7\x1b[?1049h{long}", number % 200),
+            &|_| format!("a{}", "\u{301}".repeat(1_500)),
+            &|_| format!("\u{1f468}{}", "\u{200d}\u{1f469}".repeat(400)),
+            &|_| format!("\x1bPq{long}"),
+            &|_| format!("\x1b[{}", "1;".repeat(1_500)),
+        ];
+        for (kind, make) in kinds.iter().enumerate() {
+            let mut screen = Screen::new(80, 24);
+            for number in 0..400 {
+                screen.feed(make(number).as_bytes());
+            }
+            let (string, kept) = (screen.parser.string.capacity(), screen.save().len());
+            assert!(string + kept < 700_000, "{kind}: {string} and {kept}");
+        }
+    }
+
     /// Checks how a stream looks on 10 x 4, and where it leaves the cursor.
     #[track_caller]
     fn shows(stream: &str, rows: [&str; 4], cursor: (usize, usize)) {
