@@ -340,6 +340,9 @@ impl Parser<'_> {
     }
 }
 
+/// The largest number that tmux reads.
+pub(crate) const LARGEST: i64 = i32::MAX as i64;
+
 /// A number in a range, or in a word why it is none, as strtonum(3).
 pub(crate) fn number(text: &str, least: i64, most: i64) -> std::result::Result<i64, &'static str> {
     let text = text.trim_start();

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use super::{Caller, Turn, placing::LARGEST};
+use super::{Caller, Turn};
 use crate::{
     cli,
     outcome::{Failure, Result},
@@ -12,7 +12,7 @@ use crate::{
         panes::{self, Start, window_name},
         state::{Keep, Pane, Session, Setting, State, Window},
         target::{Kind, Target},
-        words::{self, Call},
+        words::{self, Call, LARGEST},
     },
 };
 

@@ -9,12 +9,9 @@ use crate::{
         layout::{Cell, MOST, PRESETS},
         state::{Keep, Setting, Window, put},
         target::{Kind, Target},
-        words::{self, Call},
+        words::{self, Call, LARGEST},
     },
 };
-
-/// The largest number that tmux reads.
-pub(super) const LARGEST: i64 = i32::MAX as i64;
 
 /// The first index that no window has, from base-index on.
 pub(super) fn free_index(turn: &Turn, session: u32) -> u32 {

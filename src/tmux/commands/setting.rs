@@ -2,7 +2,7 @@
 
 use std::env;
 
-use super::{Caller, Turn, placing::LARGEST};
+use super::{Caller, Turn};
 use crate::{
     cli,
     outcome::{Failure, Result},
@@ -12,7 +12,7 @@ use crate::{
         panes::quoted,
         state::{Keep, Setting, put, sorted},
         target::{Kind, Target, matches},
-        words::{self, Call},
+        words::{self, Call, LARGEST},
     },
 };
 
