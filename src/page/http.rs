@@ -26,7 +26,7 @@ const fn refusal(status: &'static str, why: &'static str) -> HttpError {
 
 pub(crate) const BAD: HttpError = refusal("400 Bad Request", "this is not an HTTP/1.1 request");
 pub(crate) const BAD_BODY: HttpError = refusal("400 Bad Request", "the body is invalid for this path");
-pub(crate) const BAD_PORT: HttpError = refusal("400 Bad Request", "the port is no number from 1 to 65535");
+pub(crate) const BAD_PORT: HttpError = refusal("400 Bad Request", "the port is not a number from 1 to 65535");
 pub(crate) const UNAUTHORIZED: HttpError = refusal("401 Unauthorized", "the token is missing or wrong");
 pub(crate) const FORBIDDEN: HttpError = refusal("403 Forbidden", "the request is from another site");
 pub(crate) const CONFINED: HttpError =

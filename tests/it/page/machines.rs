@@ -79,7 +79,7 @@ fn a_port_of_another_machine_is_reached_through_this_one() {
         let (status, answer) = page.ask("POST", &format!("/sessions/{handle}/reach"), bad);
         assert_eq!(status, 400, "{bad}");
         assert!(
-            answer.ends_with("{\"error\":\"the port is no number from 1 to 65535\"}\n"),
+            answer.ends_with("{\"error\":\"the port is not a number from 1 to 65535\"}\n"),
             "{bad}: {answer}"
         );
     }
