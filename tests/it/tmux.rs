@@ -93,6 +93,23 @@ fn ten_thousand_typed_characters_all_arrive() {
 }
 
 #[test]
+fn any_count_of_repeats_takes_little_memory() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "stty raw -echo; echo ready; exec sleep 1000"]);
+    screen_has(&scratch, "a", "ready");
+    for (count, why) in [
+        ("4294967295", "the program does not read"),
+        ("4294967296", "repeat count too large"),
+        ("-1", "repeat count too small"),
+        ("x", "repeat count invalid"),
+    ] {
+        let mut bash = scratch.command("bash");
+        bash.args(["-c", "ulimit -v 200000; exec \"$@\"", "bash"]);
+        run(bash.arg(binary()).args(["tmux", "send-keys", "-N", count, "abc"])).code(1).complains(why);
+    }
+}
+
+#[test]
 fn keys_are_typed_by_their_names() {
     let scratch = Scratch::new();
     told(&scratch, &["new-session", "-d", "-s", "a", "stty raw -echo; echo ready; cat -v"]);

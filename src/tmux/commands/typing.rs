@@ -20,7 +20,7 @@ use crate::{
         panes, pipe,
         state::{Buffer, Pane},
         target::{Kind, Target},
-        words::Call,
+        words::{self, Call},
     },
 };
 
@@ -28,6 +28,9 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const LONGEST_BUFFER: u64 = 256 << 20;
+
+/// How much is typed at once, so that many repeats take no memory.
+const PIECE: usize = 64 << 10;
 
 /// The panes that are typed into where this one is: those of its window, with synchronize-panes.
 fn typed_into(turn: &Turn, at: Target) -> Vec<Pane> {
@@ -51,20 +54,14 @@ pub(super) fn send_keys(caller: &Caller, turn: &mut Turn, call: &Call) -> Result
     if modes::takes(turn.state.pane_mut(at.pane), call)? {
         return Ok(());
     }
-    let repeat = match call.value('N') {
-        None => 1,
-        Some(count) => match count.parse::<usize>() {
-            Ok(0) => return Err(Failure::failed("repeat count too small".into())),
-            Ok(count) => count,
-            Err(_) => return Err(Failure::failed("repeat count invalid".into())),
-        },
-    };
+    let count = words::number(call.value('N').unwrap_or("1"), 1, u32::MAX.into());
+    let repeat = count.map_err(|why| Failure::failed(format!("repeat count {why}")))?;
     for pane in typed_into(turn, at) {
         let Some(session) = pane.open() else { continue };
         let Some(mut client) = RelayClient::open(&session)? else { continue };
         let Some(modes) = client.modes()? else { continue };
         let mut pending = Vec::new();
-        for word in std::iter::repeat_n(&call.operands, repeat).flatten() {
+        for word in std::iter::repeat_n(&call.operands, repeat as usize).flatten() {
             let bytes = key(call, word, modes.application);
             match bytes[..] {
                 [byte] if modes.signals.contains(&byte) && !call.has('l') => {
@@ -74,6 +71,9 @@ pub(super) fn send_keys(caller: &Caller, turn: &mut Turn, call: &Call) -> Result
                     }
                 }
                 _ => pending.extend(bytes),
+            }
+            if pending.len() >= PIECE {
+                type_all(&pane, &std::mem::take(&mut pending))?;
             }
         }
         type_all(&pane, &pending)?;
