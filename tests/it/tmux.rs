@@ -320,6 +320,14 @@ fn a_mode_takes_the_keys_until_it_ends() {
 }
 
 #[test]
+fn no_other_users_have_access() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    assert_eq!(told(&scratch, &["server-access", "-l"]), "");
+    refused(&scratch, &["server-access"], "missing user argument");
+}
+
+#[test]
 fn keys_are_kept_and_listed() {
     let scratch = Scratch::new();
     told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);

@@ -239,7 +239,9 @@ pub(super) fn prompt_history(_: &Caller, _: &mut Turn, call: &Call) -> Result<()
 pub(super) fn nothing(_: &Caller, _: &mut Turn, call: &Call) -> Result<()> {
     match call.operand(0) {
         Some(user) => Err(Failure::failed(format!("unknown user: {user}"))),
-        None if call.command.name == "server-access" => Err(Failure::failed("missing user argument".into())),
+        None if call.command.name == "server-access" && !call.has('l') => {
+            Err(Failure::failed("missing user argument".into()))
+        }
         None => Ok(()),
     }
 }
