@@ -63,8 +63,12 @@ pub(crate) fn name_of_window(state: &State, seen: &Seen, window: u32) -> String 
     let window = state.window(window);
     let automatic = state.option_of_pane(window.id, None, "automatic-rename") == "on";
     let Some(pane) = state.pane(window.active).filter(|_| automatic) else { return window.name.clone() };
-    let command = seen.facts(pane).command.clone();
-    let name = if command.is_empty() { window.name.clone() } else { command };
+    let facts = seen.facts(pane);
+    // As with tmux, it keeps the name of its command until something is printed. Its shell, which first runs,
+    // must not be taken for what a target names.
+    let has_printed = facts.now.as_ref().is_some_and(|now| now.offset > 0);
+    let is_named = !has_printed || facts.command.is_empty();
+    let name = if is_named { window.name.clone() } else { facts.command.clone() };
     if pane.dead.is_some() { format!("{name}[dead]") } else { name }
 }
 

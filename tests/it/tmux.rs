@@ -373,6 +373,22 @@ fn what_is_killed_leaves_the_others_as_they_are() {
     scratch.ts(&["list"]).code(0).stdout_has("tmux-o.0.0.0");
 }
 
+#[test]
+fn a_window_has_the_name_of_its_command_until_something_is_printed() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "b", "cat"]);
+    told(&scratch, &["set-option", "-g", "default-shell", "/bin/bash"]);
+    told(&scratch, &["new-session", "-d", "-s", "c", "read x; cat"]);
+    eventually("the shell", || {
+        told(&scratch, &["display", "-p", "-t", "c", "#{pane_current_command}"]) == "bash"
+    });
+    // That shell is not the window that `b` names.
+    assert_eq!(told(&scratch, &["display", "-p", "-t", "b", "#S"]), "b");
+    assert_eq!(told(&scratch, &["display", "-p", "-t", "c", "#W"]), "read");
+    told(&scratch, &["send-keys", "-t", "c", "1", "Enter"]);
+    eventually("its new name", || told(&scratch, &["display", "-p", "-t", "c", "#W"]) == "cat");
+}
+
 /// The system calls of a call as `tmux`, each with how many of its kind there were up to it.
 fn system_calls(scratch: &Scratch, arguments: &[&str]) -> Vec<(String, usize)> {
     let file = scratch.path.join("calls");
