@@ -45,6 +45,8 @@ impl PersonNotice {
 #[derive(Default)]
 struct OfOne {
     name: Option<String>,
+    /// It began while we looked, so its first state is news.
+    is_new: bool,
     /// The activity and question that were reported already, or need not be.
     known: Option<(Activity, Option<String>)>,
     pending: Option<PersonNotice>,
@@ -62,18 +64,18 @@ impl Notices {
         Notices { every, sessions: Map::new() }
     }
 
-    /// The session is new: its first state is news.
-    pub(crate) fn begin(&mut self, address: Address) {
-        self.sessions.or_insert(address, OfOne::default());
+    /// There is this session. If it is new, its first state is news.
+    pub(crate) fn begin(&mut self, address: Address, is_new: bool) {
+        self.sessions.or_insert(address, OfOne { is_new, ..OfOne::default() });
     }
 
     /// Adds the session's present state.
     pub(crate) fn see(&mut self, overview: &ActivityView) {
         let address = overview.address();
-        let is_first = !self.sessions.contains_key(&address);
         let of_one = self.sessions.or_insert(address.clone(), OfOne::default());
         of_one.name = overview.glance.name.as_ref().map(|name| name.as_str().to_owned());
         let Some(activity) = overview.activity else { return };
+        let is_first = of_one.known.is_none() && !of_one.is_new;
         let now = (activity, overview.question_id());
         if of_one.known.as_ref() == Some(&now) {
             return;
@@ -237,9 +239,16 @@ mod tests {
     #[test]
     fn the_first_state_of_a_new_session_is_news() {
         let mut notices = Notices::new(Duration::ZERO);
-        notices.begin(address());
+        notices.begin(address(), true);
         notices.see(&overview(Activity::Done, None));
         assert_eq!(notices.due(Instant::now())[0].line(), "0000000a done");
+        // Of another one, only its end is, even before its first state.
+        let mut notices = Notices::new(Duration::ZERO);
+        notices.begin(address(), false);
+        notices.see(&overview(Activity::Done, None));
+        assert!(!notices.has_some());
+        notices.end(&address(), String::new());
+        assert_eq!(notices.due(Instant::now())[0].line(), "0000000a ended");
     }
 
     #[test]

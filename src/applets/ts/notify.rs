@@ -86,8 +86,11 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let on = call.values("on", cli::some)?;
     let machines = if on.is_empty() { vec![None] } else { remote::machines(&on)? };
     let (feed, there_were) = Feed::begin(&state_dir, pattern.as_deref(), &machines)?;
+    let mut notices = Notices::new(every);
+    for overview in there_were.iter().filter(|overview| overview.glance.alive) {
+        notices.begin(overview.address(), false);
+    }
     let seen = there_were.into_iter().map(|overview| overview.glance.handle).collect();
-    let notices = Notices::new(every);
     let again = Map::new();
     Notifier { state_dir, feed, notices, ways, quiet, ended, running: Vec::new(), again, seen }.run()
 }
@@ -156,7 +159,7 @@ impl Notifier {
                 let Some(overview) = looked else { return };
                 let handle = &overview.glance.handle;
                 if is_here && seen.insert(handle.clone()) {
-                    notices.begin(overview.address());
+                    notices.begin(overview.address(), true);
                 }
                 if !overview.glance.alive {
                     let code = overview.exit_code.map(|code| format!("exit code {code}"));
