@@ -1,8 +1,8 @@
 //! Reads JSON (RFC 8259) that another program has printed.
 //!
-//! Stricter than the standard lets a parser be: nothing before or behind the value but blanks, no text that is
-//! not UTF-8 or has half of a surrogate pair, and a bound on nesting, as each level is a call. Of two fields
-//! of one name the last counts. Numbers stay texts, since they may be larger than any type.
+//! Rejects more than the standard requires: text that is not UTF-8, half a surrogate pair, and nesting beyond a
+//! limit, because each level is a recursive call. If two fields have the same name, the last one counts. Numbers
+//! stay text, because they may be larger than any type.
 
 use std::ops::Index;
 

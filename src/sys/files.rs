@@ -397,7 +397,7 @@ impl Folder {
 
     pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
-        // Of a directory that we may not list we only have the path (O_PATH): `Dir::read_from` would get EBADF.
+        // A directory that we may not list is open by its path only (O_PATH), so `Dir::read_from` would get EBADF.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         for entry in Dir::new(fs::openat(self, ".", flags, Mode::empty())?)? {
             let entry = entry?;

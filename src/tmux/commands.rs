@@ -249,8 +249,8 @@ impl Caller {
 
     /// The panes of the sessions that a call may be about; `None`: it may be about all.
     ///
-    /// What a word names, of all that was there, it also names if others of these have ended. Only if that
-    /// itself has ended, or nothing is named, the others count.
+    /// If a word names a pane, it still does after other panes have ended. The others matter only if the named
+    /// one has ended, or if the call names none.
     fn panes_about(&self, turn: &Turn, call: &Call) -> Option<Vec<u32>> {
         const NEAR: &str = "has-session send-keys send-prefix capture-pane clear-history display-message \
                             list-panes list-windows new-session new-window split-window pipe-pane \
@@ -289,8 +289,8 @@ impl Caller {
         Some(sessions.into_iter().flat_map(|session| turn.state.panes_of_session(session)).collect())
     }
 
-    /// Has ended what a killed call has begun. What is being made may become a session, or not: that is
-    /// left for a later call.
+    /// Marks the sessions that a killed call began, so that they are ended. A session that is still being created
+    /// may never exist: a later call decides.
     fn settle_begun(&self, turn: &mut Turn) -> Result<()> {
         for handle in self.space.begun()? {
             if turn.state.names(&handle) {
@@ -304,7 +304,7 @@ impl Caller {
         Ok(())
     }
 
-    /// What is left of a state for which no server runs any more.
+    /// Clears the state after the last session has ended; keeps the sessions that are still to be ended.
     fn given_up(&self, state: &mut State) -> Result<State> {
         waiting::give_up(self, state);
         self.clear_files()?;

@@ -471,8 +471,8 @@ impl Cell {
                 && cells.iter().all(|cell| cell.side(!across) == self.side(!across) && cell.is_sound()))
     }
 
-    /// The pane whose cell is next to this one's; behind the last one comes the first one. Of several, the
-    /// one of the least age.
+    /// The pane next to this one on that side, and at the edge the one on the opposite side. If there are
+    /// several, the one that was active last.
     pub(crate) fn beside(
         &self,
         pane: u32,

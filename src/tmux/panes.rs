@@ -194,7 +194,7 @@ impl State {
         let state_dir = StateDir::open().ok();
         let lives = |pane: &Pane| {
             let handle = Handle::parse(pane.handle.as_bytes());
-            // What is not alive for sure is looked at more closely.
+            // The lock is a quick check; only a pane that fails it is opened.
             let is_surely_alive = handle.is_some_and(|handle| {
                 state_dir.as_ref().is_some_and(|state_dir| state_dir.is_surely_alive(&handle))
             });

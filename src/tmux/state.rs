@@ -685,7 +685,7 @@ pub(crate) fn sorted(settings: Vec<Setting>) -> Vec<Setting> {
     sorted
 }
 
-/// What has an ID, by which it is found: in the state all of a kind are in the order of these.
+/// A session, window or pane. The state keeps each kind sorted by ID.
 trait Numbered {
     fn id(&self) -> u32;
 }

@@ -90,7 +90,7 @@ impl Finder<'_> {
         self.look(word.unwrap_or_default(), Kind::Pane).map_or_else(|missing| missing.near, Some)
     }
 
-    /// What is there where a word names no more.
+    /// If the word names no index, and the command takes one (`Kind::Index`), it has none (`u32::MAX`).
     fn whole(&self, at: Target, kind: Kind) -> Target {
         let index = if kind == Kind::Index { u32::MAX } else { at.index };
         Target { index, ..at }

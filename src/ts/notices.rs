@@ -242,7 +242,7 @@ mod tests {
         notices.begin(address(), true);
         notices.see(&overview(Activity::Done, None));
         assert_eq!(notices.due(Instant::now())[0].line(), "0000000a done");
-        // Of another one, only its end is, even before its first state.
+        // For a session that was there before, only its end is news, even before its first state.
         let mut notices = Notices::new(Duration::ZERO);
         notices.begin(address(), false);
         notices.see(&overview(Activity::Done, None));

@@ -45,7 +45,7 @@ impl Places {
         None
     }
 
-    /// Where no limit can be set, a profile `agent` without limits stands for the built-in one.
+    /// If no limit can be set, a profile `agent` without limits stands for the built-in one.
     fn have_profile(&self) {
         if !can_limit() {
             self.scratch.bash("umask 077; mkdir -p $NBS_TS_HOME/profiles");
@@ -217,7 +217,7 @@ fn a_session_without_a_network_makes_no_socket_but_pairs() {
     let nbs = binary();
     let own = |verb: &str| places.run(&handle, &format!("{} ts {verb} $NBS_TS_SESSION", nbs.display()));
     own("status").code(0).stdout("alive\n");
-    // What only the relay knows is null.
+    // Fields that only the relay knows are null.
     let told = own("status --json").code(0);
     assert_eq!(["state", "terminal"].map(|field| told.field(field)), ["\"alive\"", "null"], "{told:?}");
     let waited = own("wait --exit --timeout=1");

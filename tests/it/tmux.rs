@@ -431,7 +431,7 @@ fn a_killed_call_leaves_no_session_that_no_window_names() {
     }
     assert!(left > 0);
     scratch.ts(&["doctor"]).code(0);
-    // What was to be ended is ended by the next call, also if no server runs any more.
+    // The next call ends the sessions that are still to be ended, also if no server runs any more.
     told(&scratch, &["kill-server"]);
     told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
     let calls = system_calls(&scratch, &["kill-server"]);

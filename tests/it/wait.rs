@@ -186,7 +186,7 @@ fn a_failure_is_told_and_ends_the_wait() {
     scratch.ts(&["wait", &handle, "--pattern=ready"]).code(0);
     let failed = scratch.ts(&["wait", &handle, "--pattern=ready", "--fail=error:"]).code(1).silent();
     failed.stdout(line(&handle, "fail", "error:"));
-    // Of two patterns that end with the same byte, too.
+    // Also if two patterns end with the same byte.
     let failed = scratch.ts(&["wait", &handle, "--pattern=ready", "--fail=eady"]).code(1);
     failed.stdout(line(&handle, "fail", "eady"));
     scratch.ts(&["wait", &handle, "--fail=error:"]).code(1).stdout(line(&handle, "fail", "error:"));

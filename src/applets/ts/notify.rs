@@ -173,7 +173,7 @@ impl Notifier {
                 notices.see(&overview);
             }
             FeedNews::Removed(address, _) => {
-                // Ended and removed at once: no other event tells of its end.
+                // No other event reports the end of a session that is removed at once.
                 notices.end(&address, String::new());
                 again.remove(&address.handle);
                 seen.remove(&address.handle);

@@ -148,7 +148,7 @@ impl Screen {
         let side = |index: usize, start: usize| {
             parser.value(first + index).filter(|value| *value > 0).map(|value| start + usize::from(value) - 1)
         };
-        // What begins outside is no rectangle; what ends there ends at the edge.
+        // A rectangle that begins outside the screen is ignored; one that ends outside is cut at the edge.
         let area = Area {
             top: side(0, top).unwrap_or(top),
             left: side(1, left).unwrap_or(left),

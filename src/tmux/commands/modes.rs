@@ -16,7 +16,7 @@ use crate::{
 /// Begins the scope of the keys of a table.
 const TABLE: char = 'k';
 
-/// What the prefix does in `attach-session`.
+/// The action of the prefix in `attach-session`.
 const KEYS: [(&str, &str); 2] = [("C-b", "send-prefix"), ("d", "detach-client")];
 
 /// A mode of a pane: as a pane keeps it, the beginning of the commands that enter it, and its name.

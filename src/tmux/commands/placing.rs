@@ -467,7 +467,7 @@ fn link(turn: &mut Turn, from: Target, to: Target, replaces: bool, selects: bool
 
 pub(super) fn move_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
     if call.has('r') {
-        // One that is not there is no fault, as in tmux 3.3a.
+        // Like tmux 3.3a, ignores a session that does not exist.
         if let Ok(at) = caller.at(turn, call, Kind::Session) {
             renumber(turn, at.session);
         }

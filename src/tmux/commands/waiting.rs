@@ -133,7 +133,7 @@ pub(super) fn run_shell(caller: &Caller, turn: &mut Turn, call: &Call, command: 
     }
 }
 
-/// Executes the commands of a file, all of them; one that is none is told with its line, and then none is.
+/// Executes the commands of a file. If a line is not a command, reports it with its number and executes none.
 pub(super) fn source(caller: &Caller, turn: &mut Turn, path: &Path, quiet: bool) -> Result<()> {
     let path = path.display().to_string();
     let text = match typing::text_of(&path) {

@@ -1,4 +1,4 @@
-//! What the modifiers of a format make of a text.
+//! The text functions of a format's modifiers.
 //!
 //! Pure.
 

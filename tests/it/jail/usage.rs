@@ -1,4 +1,4 @@
-//! What a session has used.
+//! The resources that a session has used.
 
 use super::Places;
 use crate::support::{binary, eventually, field, start};

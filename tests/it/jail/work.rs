@@ -80,7 +80,7 @@ fn a_program_is_compiled_and_its_manual_shown_in_a_jail() {
 #[test]
 fn python_has_environments_of_its_own_in_a_jail() {
     let places = Places::new();
-    // What pip would read, if it could.
+    // The file that pip would read, if it could.
     fs::create_dir_all(places.scratch.home().join(".config/pip")).unwrap();
     fs::write(places.scratch.home().join(".config/pip/pip.conf"), "[global]\n").unwrap();
     let Some(handle) = agent(&places, &["--no-helper"]) else { return };

@@ -1,4 +1,4 @@
-//! What tmux 3.3a answers to many commands, as `tests/terminal/tmux-answers` has recorded it.
+//! The answers of tmux 3.3a to many commands, as recorded by `tests/terminal/tmux-answers`.
 
 use std::fs;
 
