@@ -16,6 +16,7 @@ use std::io::Write;
 use crate::{
     cli::Args,
     outcome::{Failure, Reason, Result},
+    terminal::text,
     tmux,
 };
 
@@ -24,9 +25,10 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     tmux::run(args).map_err(|failure| match failure.reason() {
         Reason::ReaderGone | Reason::Status { .. } => failure,
         _ => {
-            if let Some(message) = failure.message() {
+            // Commands of a file may have an error each, on a line of its own.
+            for line in failure.message().unwrap_or_default().lines() {
                 // If standard error is closed, no one reads this.
-                let _ = writeln!(std::io::stderr(), "{message}");
+                let _ = writeln!(std::io::stderr(), "{}", text::escaped(line.as_bytes()));
             }
             Failure::quiet()
         }

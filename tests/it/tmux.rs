@@ -320,6 +320,13 @@ fn a_mode_takes_the_keys_until_it_ends() {
 }
 
 #[test]
+fn an_error_does_not_write_control_sequences_to_the_terminal() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    refused(&scratch, &["select-layout", "\x1b]0;é\x07"], "invalid layout: \\e]0;é\\x07");
+}
+
+#[test]
 fn no_other_users_have_access() {
     let scratch = Scratch::new();
     told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
