@@ -1057,6 +1057,8 @@ mod tests {
         shows("abc\x1b[2G\x1b[4hX\x1b[4lY", ["aXYc", "", "", ""], (1, 4));
         shows("a\x1b[5bz\x1b[3G\x1b[1K", ["   aaaz", "", "", ""], (1, 3));
         shows("a\x1b[11b", ["aaaaaaaaaa", "aa", "", ""], (2, 3));
+        // No more than fit.
+        shows("abcd\r\nx\x1b[9999b", ["xxxxxxxxxx", "xxxxxxxxxx", "xxxxxxxxxx", "x"], (4, 2));
         shows("a\x1b[b\x1b[3bx", ["aax", "", "", ""], (1, 4));
         shows("a\x1b[0Tb", ["ab", "", "", ""], (1, 3));
         shows("\x1b(0lqk\x1b(Bq\x1b)0\x0eq\x0fq", ["┌─┐q─q", "", "", ""], (1, 7));

@@ -229,11 +229,10 @@ impl Screen {
         }
     }
 
-    /// REP. A few bytes shall not make much work.
+    /// REP, at most as often as there are cells: a few bytes must not make more work than erasing the screen does.
     fn repeat(&mut self, count: usize) {
-        const MOST: usize = 10_000;
         let Some(character) = self.last else { return };
-        let count = count.min(MOST);
+        let count = count.min(self.cols() * self.height());
         match u8::try_from(character) {
             Ok(byte @ b' '..=b'~') => drop(self.ascii(&vec![byte; count])),
             _ => (0..count).for_each(|_| self.put(character)),
