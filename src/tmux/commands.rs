@@ -220,10 +220,10 @@ impl Caller {
         let state = self.space.load()?;
         let mut turn = Turn { lock, ..Turn::default() };
         turn.state = state.unwrap_or_default();
-        let near = call.and_then(|call| self.panes_about(&turn, call));
-        let is_part = near.is_some();
+        let panes = call.and_then(|call| self.panes_about(&turn, call));
+        let is_part = panes.is_some();
         // If one has ended, the call may be about others.
-        if turn.state.reap(near) && is_part {
+        if turn.state.reap(panes) && is_part {
             turn.state.reap(None);
         }
         let runs = !turn.state.is_over();
@@ -252,14 +252,14 @@ impl Caller {
     /// If a word names a pane, it still does after other panes have ended. The others matter only if the named
     /// one has ended, or if the call names none.
     fn panes_about(&self, turn: &Turn, call: &Call) -> Option<Vec<u32>> {
-        const NEAR: &str = "has-session send-keys send-prefix capture-pane clear-history display-message \
+        const LOCAL: &str = "has-session send-keys send-prefix capture-pane clear-history display-message \
                             list-panes list-windows new-session new-window split-window pipe-pane \
                             paste-buffer kill-pane kill-window kill-session select-pane select-window \
                             resize-pane respawn-pane set-option show-options set-buffer load-buffer \
                             show-buffer list-buffers delete-buffer wait-for";
         let is_wide = |text: &str| ["S:", "N/", "sessions", "group"].iter().any(|part| text.contains(part));
         let is_new = call.command.name == "new-session";
-        if !options::is_one_of(NEAR, call.command.name)
+        if !options::is_one_of(LOCAL, call.command.name)
             || call.has('a') && options::is_one_of("list-panes list-windows kill-session", call.command.name)
             || is_new && call.has('t')
             || call.texts().any(|text| is_wide(text))
