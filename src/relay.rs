@@ -116,7 +116,7 @@ impl Caught {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum RelayEvent {
     Output,
     Input,
@@ -278,34 +278,16 @@ impl Relay {
             }
             let events = self.next_events(&caught).trying("wait for an event")?;
             self.note_size();
-            for event in events {
-                match event {
-                    RelayEvent::Output => self.take_output().trying("read the terminal")?,
-                    RelayEvent::Input => self.take_input().trying("read the input")?,
-                    RelayEvent::CanType => {}
-                    RelayEvent::Children => {
-                        caught.children.take();
-                        self.collect_children().trying("collect a child")?;
-                    }
-                    RelayEvent::HangUp => {
-                        caught.hang_up.take();
-                        // If the disk is full, it ends all the same.
-                        let _ = self.session.note_hung_up();
-                        self.hang_up();
-                    }
-                    RelayEvent::Connection => {
-                        // A new client has mostly sent its request by now, too.
-                        if let Some(id) = self.clients.welcome(&self.listener) {
-                            self.attend(id);
-                        }
-                    }
-                    RelayEvent::Client(id) => self.attend(id),
-                    RelayEvent::ClientLeft(id) => self.clients.note_left(id),
-                    RelayEvent::Keeper => self.receive_keeper(),
-                    RelayEvent::OwnersEnd => self.limits.note_owners_end(),
-                    RelayEvent::Screen => self.answers.receive(),
-                }
-            }
+            let is_left = |id| events.iter().any(|event| *event == RelayEvent::ClientLeft(id));
+            let (leaving, others): (Vec<_>, Vec<_>) = events.iter().copied().partition(|event| match event {
+                RelayEvent::Output => true,
+                RelayEvent::Client(id) | RelayEvent::ClientLeft(id) => is_left(*id),
+                _ => false,
+            });
+            // A call that has left did so before others came that are seen at the same time, and type.
+            self.take(&leaving, &mut caught)?;
+            self.leave_jobs();
+            self.take(&others, &mut caught)?;
             // It may read output that all code below must know of.
             self.judge(false);
             self.note_said();
@@ -323,10 +305,7 @@ impl Relay {
             if self.claimant.take_if(|id| !self.clients.is_there(*id)).is_some() {
                 self.recorder.claim(None);
             }
-            let typed = self.journal.total();
-            if self.recorder.jobs_mut().note_left(|id| self.clients.is_there(id), typed) {
-                self.signal(SignalKey::Interrupt);
-            }
+            self.leave_jobs();
             self.keep_limits().trying("enforce the session's limits")?;
             self.clients.keep_time();
             self.keep_views();
@@ -336,6 +315,48 @@ impl Relay {
             self.send_standing();
             self.linger().trying("read the terminal")?;
             self.recorder.sync();
+        }
+    }
+
+    fn take(&mut self, events: &[RelayEvent], caught: &mut Caught) -> Result<()> {
+        for event in events {
+            match *event {
+                RelayEvent::Output => self.take_output().trying("read the terminal")?,
+                RelayEvent::Input => self.take_input().trying("read the input")?,
+                RelayEvent::CanType => {}
+                RelayEvent::Children => {
+                    caught.children.take();
+                    self.collect_children().trying("collect a child")?;
+                }
+                RelayEvent::HangUp => {
+                    caught.hang_up.take();
+                    // If the disk is full, it ends all the same.
+                    let _ = self.session.note_hung_up();
+                    self.hang_up();
+                }
+                RelayEvent::Connection => {
+                    // A new client has mostly sent its request by now, too.
+                    if let Some(id) = self.clients.welcome(&self.listener) {
+                        self.attend(id);
+                    }
+                }
+                RelayEvent::Client(id) => self.attend(id),
+                RelayEvent::ClientLeft(id) => self.clients.note_left(id),
+                RelayEvent::Keeper => self.receive_keeper(),
+                RelayEvent::OwnersEnd => self.limits.note_owners_end(),
+                RelayEvent::Screen => self.answers.receive(),
+            }
+        }
+        Ok(())
+    }
+
+    /// The commands of calls that have left are for others to resume.
+    fn leave_jobs(&mut self) {
+        let typed = self.journal.total();
+        let begun = self.recorder.jobs_mut().note_left(|id| self.clients.is_there(id), typed);
+        if !begun.is_empty() {
+            begun.into_iter().for_each(|id| self.clients.stop_typing(id));
+            self.signal(SignalKey::Interrupt);
         }
     }
 

@@ -703,7 +703,8 @@ impl Clients {
         }
     }
 
-    fn stop_typing(&mut self, id: ClientId) {
+    /// The rest of this client's text is not typed.
+    pub(crate) fn stop_typing(&mut self, id: ClientId) {
         if let Some(PendingRequest::Type { done: count, held, .. }) =
             self.all.get(&id).map(|client| client.wish)
         {

@@ -124,25 +124,25 @@ impl Jobs {
         entry.map(|entry| entry.stage = Stage::Done).is_some()
     }
 
-    /// Calls have left: `is_there` returns false for them; `typed` is the number of bytes typed by now. Must
-    /// the typed part of one of their commands be removed?
-    pub(crate) fn note_left(&mut self, is_there: impl Fn(ClientId) -> bool, typed: u64) -> bool {
-        let mut is_begun = false;
+    /// Calls have left: `is_there` returns false for them; `typed` is the number of bytes typed by now. Returns
+    /// those of which a part of a command may have been typed, which must be removed.
+    pub(crate) fn note_left(&mut self, is_there: impl Fn(ClientId) -> bool, typed: u64) -> Vec<ClientId> {
+        let mut begun = Vec::new();
         for entry in &mut self.all {
-            if entry.owner.take_if(|owner| !is_there(*owner)).is_none() {
-                continue;
-            }
+            let Some(owner) = entry.owner.take_if(|owner| !is_there(*owner)) else { continue };
             if entry.job.handed != Handed::Printed {
                 // The bytes that deliver it are not an answer to it.
                 entry.job.typed = typed;
             }
             if entry.stage == Stage::Unnumbered && matches!(entry.job.handed, Handed::Queued | Handed::InPart)
             {
-                is_begun |= entry.job.handed == Handed::InPart;
+                if entry.job.handed == Handed::InPart {
+                    begun.push(owner);
+                }
                 entry.stage = Stage::Lost(Lost::Untyped);
             }
         }
-        is_begun
+        begun
     }
 
     /// This call has printed the result of its command.
@@ -237,7 +237,7 @@ mod tests {
                     last = number;
                     owned.extend(jobs.note_done(0, number).then_some(number));
                 }
-                Killed => taken_back |= jobs.note_left(|id| id != ClientId::of(1), 7),
+                Killed => taken_back |= !jobs.note_left(|id| id != ClientId::of(1), 7).is_empty(),
                 Told => jobs.note_told(ClientId::of(1)),
                 Next => jobs.note(ClientId::of(2), job(Handed::Whole), 6),
             }

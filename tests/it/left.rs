@@ -1,6 +1,11 @@
 //! Calls of `run` that are killed: the command goes on, and nothing of it is lost.
 
-use std::{process::Command, time::Duration};
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    process::Command,
+    time::Duration,
+};
 
 use crate::support::{Ran, Running, Scratch, eventually, field, run};
 
@@ -115,6 +120,26 @@ fn the_code_of_a_killed_call_is_told_to_nobody_who_waits_for_the_next() {
     let [first, second, third] = waits.map(|wait| wait.finish().code(0).out());
     assert_eq!(first, "3\n");
     assert_eq!([second, third], [format!("{handle}\tcomplete\t3\n"), format!("{handle}\tcomplete\t3\n")]);
+    resume(&scratch, &handle).code(7).stdout("").silent();
+}
+
+/// The relay sees both at the same moment, once it goes on.
+#[test]
+fn text_typed_right_after_a_call_is_killed_is_no_output() {
+    let (scratch, handle) = shell("bash --norc");
+    let call =
+        scratch.start(&["run", &handle, "touch begun; while [ ! -e on ]; do sleep 0.01; done; (exit 7)"]);
+    begun(&scratch, "begun");
+    let relay = scratch.file(&handle, "daemon_pid");
+    run(Command::new("kill").args(["-STOP", &relay])).code(0);
+    kill(call);
+    let mut typist = UnixStream::connect(scratch.folder(&handle).join("relay.sock")).unwrap();
+    typist.write_all(b"type 9\n(exit 3)\r").unwrap();
+    run(Command::new("kill").args(["-CONT", &relay])).code(0);
+    let mut reply = [0; "typed 9\n".len()];
+    typist.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"typed 9\n");
+    std::fs::write(scratch.path.join("on"), "").unwrap();
     resume(&scratch, &handle).code(7).stdout("").silent();
 }
 
