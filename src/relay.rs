@@ -278,7 +278,7 @@ impl Relay {
             }
             let events = self.next_events(&caught).trying("wait for an event")?;
             self.note_size();
-            let is_left = |id| events.iter().any(|event| *event == RelayEvent::ClientLeft(id));
+            let is_left = |id| events.contains(&RelayEvent::ClientLeft(id));
             let (leaving, others): (Vec<_>, Vec<_>) = events.iter().copied().partition(|event| match event {
                 RelayEvent::Output => true,
                 RelayEvent::Client(id) | RelayEvent::ClientLeft(id) => is_left(*id),

@@ -7,6 +7,11 @@ use std::{
     time::Duration,
 };
 
+use rustix::{
+    fs::{Mode, OFlags, open},
+    io::ioctl_fionread,
+};
+
 use crate::support::{Ran, Running, Scratch, eventually, field, run};
 
 fn shell(command: &str) -> (Scratch, String) {
@@ -154,9 +159,16 @@ fn a_slow_shell_executes_what_a_killed_call_has_typed_and_it_is_that_calls() {
         let typed = scratch.ts(&["status", "--json", &handle]);
         typed.out().contains("running") && scratch.folder(&handle).join("run").exists()
     });
+    let terminal = format!("/proc/{shell_pid}/fd/0");
+    let terminal = open(terminal, OFlags::RDONLY | OFlags::NOCTTY, Mode::empty()).unwrap();
+    let unread = || ioctl_fionread(&terminal).unwrap();
+    eventually("the terminal has it", || unread() > 0);
     std::thread::sleep(Duration::from_millis(300));
     kill(call);
+    let before = unread();
     scratch.ts(&["send", &handle, "echo sent; (exit 3)"]).code(0);
+    // The kernel hands it on by a work queue, and would echo what comes late.
+    eventually("the terminal has this, too", || unread() == before + "echo sent; (exit 3)\r".len() as u64);
     let wait = scratch.start(&["wait", &handle, "--complete"]);
     signal("-CONT");
     wait.finish().code(0).stdout(format!("{handle}\tcomplete\t3\n"));
