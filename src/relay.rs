@@ -170,7 +170,6 @@ pub(crate) struct Relay {
     // The number of the completion that came next when something was typed last.
     awaited: Option<u64>,
     // The client that a completion belongs to.
-    claimant: Option<ClientId>,
     // The client that has seen a secret prompt of a remote program, and the log's length then.
     seen: Option<(ClientId, u64)>,
     judge: ActivityTracker,
@@ -241,7 +240,6 @@ impl Relay {
             views: Views::default(),
             input: InputClock::new(now),
             awaited: None,
-            claimant: None,
             seen: None,
             judge: ActivityTracker::new(now),
             since: (now, SystemTime::now()),
@@ -302,9 +300,6 @@ impl Relay {
             // Checked each time, because any write to a client may reveal that it has left.
             let runs = self.phase.command_runs();
             self.ending.forget_who_left(|id| self.clients.is_there(id), runs);
-            if self.claimant.take_if(|id| !self.clients.is_there(*id)).is_some() {
-                self.recorder.claim(None);
-            }
             self.leave_jobs();
             self.keep_limits().trying("enforce the session's limits")?;
             self.clients.keep_time();

@@ -473,11 +473,6 @@ impl Clients {
                 self.asked = Some(asked);
                 self.respond(id, &Response::Noted);
             }
-            // A command of a shell begins: later questions are new.
-            Some(RelayRequest::Claim { seq }) => {
-                self.asked = None;
-                return Some(RelayRequest::Claim { seq });
-            }
             Some(RelayRequest::Job(job)) => {
                 if job.handed != Handed::Queued {
                     (self.asked, client.runs) = (None, true);
@@ -789,7 +784,7 @@ mod tests {
     fn texts_are_typed_one_after_another_each_to_its_end() {
         let mut clients = clients();
         let (_, first) = come(&mut clients, b"type 6\nabc");
-        let (_, second) = come(&mut clients, b"type 2\nxymodes\n");
+        let (_, second) = come(&mut clients, b"type 2\nxykeeper\n");
         assert_eq!(told(&come(&mut clients, b"type 0\n").1), "typed 0\n");
         assert!(clients.typist_begins());
         assert_eq!(type_some(&mut clients, 2), "abc");
@@ -806,7 +801,7 @@ mod tests {
         assert_eq!(told(&second), "typed 2\n");
         assert!(clients.typist().is_none());
         // Bytes behind a text are a request again.
-        assert_eq!(clients.next_request(ClientId(2)), Some(RelayRequest::Modes));
+        assert_eq!(clients.next_request(ClientId(2)), Some(RelayRequest::Keeper));
     }
 
     #[test]
@@ -846,9 +841,9 @@ mod tests {
         assert_eq!(told(&begun), "cut 1\n");
         assert_eq!(told(&whole), "");
         // The rest of it is neither typed nor parsed as a request.
-        (&begun).write_all(b"efmodes\n").unwrap();
+        (&begun).write_all(b"efkeeper\n").unwrap();
         clients.attend(first);
-        assert_eq!(clients.next_request(first), Some(RelayRequest::Modes));
+        assert_eq!(clients.next_request(first), Some(RelayRequest::Keeper));
         assert_eq!(type_some(&mut clients, 1), "x");
     }
 
@@ -978,7 +973,7 @@ mod tests {
     fn a_secret_is_handed_over_when_all_of_it_has_come() {
         let mut clients = clients();
         let (id, mut theirs) = come(&mut clients, b"secret 5\nhor");
-        theirs.write_all(b"se\rmodes\n").unwrap();
+        theirs.write_all(b"se\rkeeper\n").unwrap();
         clients.attend(id);
         assert_eq!(clients.next_request(id), Some(RelayRequest::Secret { length: 5 }));
         assert_eq!(*clients.take_sent(id, 5), b"horse"[..]);

@@ -1,4 +1,4 @@
-//! The commands that calls of `run` have delivered: the call that owns each, its number among its shell's
+//! The commands that calls of `run` and `ask` have delivered: the call that owns each, its number among its shell's
 //! commands, and its state if its call was killed.
 //!
 //! Pure. A command belongs to a call from before it is typed until its exit code has been reported. A call
@@ -82,7 +82,7 @@ impl Jobs {
         }
         let entry = &mut self.all[at];
         entry.job = Job { typed, ..job };
-        let is_known = matches!(job.handed, Handed::Next | Handed::Printed);
+        let is_known = matches!(job.handed, Handed::Next | Handed::Printed | Handed::Asked);
         if is_known && entry.stage == Stage::Unnumbered {
             entry.stage = Stage::Numbered(job.last.saturating_add(1));
         }
@@ -127,6 +127,7 @@ impl Jobs {
     /// Calls have left: `is_there` returns false for them; `typed` is the number of bytes typed by now. Returns
     /// those of which a part of a command may have been typed, which must be removed.
     pub(crate) fn note_left(&mut self, is_there: impl Fn(ClientId) -> bool, typed: u64) -> Vec<ClientId> {
+        self.all.retain(|entry| entry.job.handed != Handed::Asked || entry.owner.is_some_and(&is_there));
         let mut begun = Vec::new();
         for entry in &mut self.all {
             let Some(owner) = entry.owner.take_if(|owner| !is_there(*owner)) else { continue };
@@ -250,7 +251,7 @@ mod tests {
     fn a_command_whose_call_is_killed_can_be_resumed() {
         let [queued, in_part, whole, next, printed] =
             [Handed::Queued, Handed::InPart, Handed::Whole, Handed::Next, Handed::Printed];
-        let cases: [(&[Step], Given, &[u64]); 17] = [
+        let cases: [(&[Step], Given, &[u64]); 19] = [
             (&[], None, &[]),
             (&[Says(queued)], None, &[]),
             (&[Says(queued), Killed], Some(Err(Lost::Untyped)), &[]),
@@ -270,6 +271,9 @@ mod tests {
             (&[Says(whole), Taken, Done(5), Killed, Next, Taken, Done(6)], Some(Ok(whole)), &[5, 6]),
             (&[Says(whole), Killed, Next, Taken, Done(5)], Some(Err(Lost::Untaken)), &[5]),
             (&[Says(whole), Taken, Done(5), Done(6), Told], None, &[5]),
+            // Of `ask`.
+            (&[Says(Handed::Asked), Done(5), Killed], None, &[5]),
+            (&[Says(Handed::Asked), Killed, Done(5)], None, &[]),
         ];
         for (steps, given, owned) in cases {
             assert_eq!(after(steps), (given, owned.to_vec()), "{steps:?}");

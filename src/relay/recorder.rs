@@ -51,9 +51,8 @@ pub(crate) struct Recorder {
     // There is more in the log than a sync was asked for.
     unsynced: bool,
     completions: Later,
-    // The completions that belong to the calls that caused them, and the next that may.
+    // The completions that belong to the calls that caused them.
     claims: Notes,
-    claimed: Option<u64>,
     jobs: Jobs,
     history: History,
     // The columns of the terminal.
@@ -106,7 +105,6 @@ impl Recorder {
             unsynced: false,
             completions: Later::open(folder, COMPLETIONS, interactive)?,
             claims: Notes::open(folder, CLAIMS, false)?,
-            claimed: None,
             jobs: Jobs::default(),
             command_begun: None,
             lasted: None,
@@ -371,8 +369,7 @@ impl Recorder {
                 self.history.note(steps, |command| jobs.text(command.level, command.seq), self.cols);
             }
             for DoneCommand { level, seq, completion } in done {
-                let is_asked = self.claimed.take_if(|claimed| *claimed == completion.seq).is_some();
-                if self.jobs.note_done(level, seq) || is_asked {
+                if self.jobs.note_done(level, seq) {
                     self.claims.add(format!("{}\n", completion.seq));
                 }
                 self.lines.extend_from_slice(completion_line(completion).as_bytes());
@@ -395,17 +392,6 @@ impl Recorder {
     /// How long the shell that reports has executed its last command, or has executed this one by now.
     pub(crate) fn lasted(&self) -> Option<Duration> {
         self.lasted.or(self.command_begun.as_ref().map(Instant::elapsed))
-    }
-
-    /// The completion that belongs to the call that caused it.
-    pub(crate) fn claim(&mut self, seq: Option<u64>) {
-        self.claimed = seq;
-        let last = self.last_completion();
-        if let Some(seq) = self.claimed.take_if(|seq| Some(*seq) <= last) {
-            self.claims.add(format!("{seq}\n"));
-            // If the disk is full, it is written with the next output.
-            let _ = self.claims.write(&self.folder);
-        }
     }
 
     /// The commands that calls have handed over.

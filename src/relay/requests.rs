@@ -14,13 +14,14 @@ use crate::{
         client::{
             PromptState, SignalKey, TerminalState,
             protocol::{KeyModes, RelayRequest, Response},
-            snapshot::{Front, Input, Parts, Snapshot},
+            snapshot::{Folder, Front, Input, Parts, Snapshot},
         },
         program_of,
     },
     sys::{
         clock::unix_seconds,
         deadline::Deadline,
+        processes::Whereabouts,
         pty::{self, Size},
     },
     terminal::{
@@ -78,25 +79,20 @@ impl Relay {
                     _ => Response::Refused { why: "its terminal accepts no input".into() },
                 }
             }
-            RelayRequest::Typing { since } => Response::Typing(self.journal.since(since)),
+            RelayRequest::Typing { parts, typed } => {
+                let typing = Some(self.journal.since(typed));
+                Response::Snapshot(Box::new(Snapshot { typing, ..self.snapshot(parts) }))
+            }
             RelayRequest::Signal { key } => {
                 self.signal(key);
                 Response::Noted
             }
-            RelayRequest::Modes => match self.key_modes() {
-                Ok(modes) => Response::Modes(modes),
-                Err(error) => Response::Refused { why: error.to_string() },
-            },
             RelayRequest::Press { byte } => self.press(byte),
             RelayRequest::Secret { length } => {
                 let secret = self.clients.take_sent(id, length);
                 let seen = self.seen.take().is_some_and(|seen| seen == (id, self.recorder.output_bytes()));
                 self.type_secret(&secret, seen)
             }
-            RelayRequest::Folder => match foreground::folder(&self.master, self.child) {
-                Ok(found) => Response::Folder { path: found.path, removed: found.removed },
-                Err(error) => Response::Refused { why: error.to_string() },
-            },
             RelayRequest::Untranslated { since } => {
                 Response::Untranslated { ranges: self.recorder.untranslated(since) }
             }
@@ -115,11 +111,6 @@ impl Relay {
             }
             RelayRequest::Seen { offset } => {
                 self.seen = Some((id, offset));
-                Response::Noted
-            }
-            RelayRequest::Claim { seq } => {
-                self.claimant = Some(id);
-                self.recorder.claim(Some(seq));
                 Response::Noted
             }
             RelayRequest::Report { length } => {
@@ -226,7 +217,6 @@ impl Relay {
             attended: self.judge.is_attended(),
             foreground,
             front,
-            folder: foreground::folder(&self.master, self.child).ok().map(|found| found.path),
             ..self.seen_as(parts, self.judge.doing(), self.looked)
         }
     }
@@ -243,6 +233,11 @@ impl Relay {
                 0 => foreground::shell_waits(&self.master, self.child),
                 _ => foreground::group_waits(&self.master, self.child, self.reporting()),
             };
+        let folder = parts.has(Parts::FOLDER).then(|| match foreground::folder(&self.master, self.child) {
+            Ok(Whereabouts { path, removed: false }) => Folder::There(path),
+            Ok(Whereabouts { path, removed: true }) => Folder::Removed(path),
+            Err(error) => Folder::Unknown(error.to_string()),
+        });
         let may_be_replaced = parts.has(Parts::SHELL) && level == 0;
         let successor = may_be_replaced.then(|| foreground::successor(self.child, &self.session)).flatten();
         Snapshot {
@@ -267,6 +262,8 @@ impl Relay {
                 true => ProgramSaid::MOST_ASKED,
                 false => ProgramSaid::MOST_SHOWN,
             }),
+            folder,
+            keys: parts.has(Parts::KEYS).then(|| self.key_modes().ok()).flatten(),
             doing,
             input,
             program,

@@ -12,7 +12,7 @@ use crate::{
         ScreenCache, SessionDir, Settings, StateDir, Target, Verdict,
         client::{
             Parts, RelayClient, ReportedState, TerminalState, refuses_sockets,
-            snapshot::{Front, InputState, Reads},
+            snapshot::{Folder, Front, InputState, Reads},
         },
         exit::End,
         rules, verdict,
@@ -140,7 +140,7 @@ impl ActivityView {
                 input: Some(now.input.state(unix_seconds(SystemTime::now()))),
                 since: Some(now.since),
                 program: now.foreground.map(String::into_bytes),
-                folder: now.folder,
+                folder: now.folder.and_then(Folder::path),
                 report: now.report,
                 said: now.said,
                 stalled: now.stalled,

@@ -33,11 +33,11 @@ use crate::{
     sys::{deadline::Deadline, poll::PollSet, pty::Size, socket},
 };
 pub(crate) use diagnosis::Diagnosis;
-use input_history::InputHistory;
 use job::Job;
 pub(crate) use protocol::{Asked, ForegroundProgram, PromptState, SignalKey, TerminalState};
 use protocol::{Follower, KeyModes, LONGEST_LINE, RelayRequest, Response, SizeSince};
 pub(crate) use reach::refuses_sockets;
+use snapshot::Folder;
 pub(crate) use snapshot::{Parts, Snapshot};
 pub(crate) use wait::{Wait, WaitEnd};
 use wait_outcome::Follows;
@@ -98,14 +98,6 @@ pub(crate) struct Typed {
     pub(crate) held: bool,
     /// An interrupt has discarded the rest.
     pub(crate) cut: bool,
-}
-
-/// The state of a session when a wait on it begins.
-#[derive(Default)]
-pub(crate) struct Start {
-    pub(crate) now: Option<Snapshot>,
-    /// The known input.
-    pub(crate) typing: Option<InputHistory>,
 }
 
 impl RelayClient {
@@ -260,7 +252,7 @@ impl RelayClient {
         if self.send(&request)? { self.receive_snapshot() } else { Ok(None) }
     }
 
-    fn receive_snapshot(&mut self) -> Result<Option<Snapshot>> {
+    pub(crate) fn receive_snapshot(&mut self) -> Result<Option<Snapshot>> {
         match self.receive_answer()? {
             Some(Response::Snapshot(snapshot)) => Ok(Some(*snapshot)),
             Some(_) => Err(self.misunderstood()),
@@ -350,45 +342,15 @@ impl RelayClient {
         }
     }
 
-    /// The text typed after the first `since` bytes, as far as the relay remembers it. `None` if the session
-    /// has ended.
-    pub(crate) fn typing(&mut self, since: u64) -> Result<Option<InputHistory>> {
-        if self.ask_typing(since)? { self.receive_typing() } else { Ok(None) }
+    /// The same, with the text typed after the first `typed` bytes.
+    pub(crate) fn snapshot_with_typing(&mut self, parts: Parts, typed: u64) -> Result<Option<Snapshot>> {
+        if self.ask_typing(parts, typed)? { self.receive_snapshot() } else { Ok(None) }
     }
 
-    /// Requests that; [`RelayClient::hear_typing`] receives the response, before any other request. `false`
-    /// if the session has ended.
-    pub(crate) fn ask_typing(&mut self, since: u64) -> Result<bool> {
-        self.send(&RelayRequest::Typing { since })
-    }
-
-    pub(crate) fn receive_typing(&mut self) -> Result<Option<InputHistory>> {
-        match self.receive_answer()? {
-            Some(Response::Typing(typing)) => Ok(Some(typing)),
-            Some(_) => Err(self.misunderstood()),
-            None => Ok(None),
-        }
-    }
-
-    /// Requests the state at the start of a wait; [`RelayClient::hear_start`] receives it, before any other
-    /// request.
-    pub(crate) fn ask_start(&mut self) -> Result<()> {
-        self.ahead
-            .push_str(&RelayRequest::Snapshot { parts: Parts::NONE, seen: None, waits: false }.encode());
-        // If the session has ended, `receive_typing` reports it.
-        self.ask_typing(0).map(drop)
-    }
-
-    /// Nothing at all where the session has ended.
-    pub(crate) fn receive_start(&mut self) -> Result<Start> {
-        Ok(Start { now: self.receive_snapshot()?, typing: self.receive_typing()? })
-    }
-
-    /// Reserves a completion, even one that has come, for this call while it runs, so that calls that wait
-    /// for the next one do not get it. The last claim counts.
-    pub(crate) fn claim(&mut self, seq: u64) -> Result<()> {
-        self.ask(&RelayRequest::Claim { seq })?;
-        Ok(())
+    /// Requests that; [`RelayClient::receive_snapshot`] receives the response, before any other request.
+    /// `false` if the session has ended.
+    pub(crate) fn ask_typing(&mut self, parts: Parts, typed: u64) -> Result<bool> {
+        self.send(&RelayRequest::Typing { parts, typed })
     }
 
     /// Sends, with the next request, the command of this call.
@@ -450,11 +412,11 @@ impl RelayClient {
 
     /// How the terminal encodes keys at the moment. `None` if the session has ended.
     pub(crate) fn modes(&mut self) -> Result<Option<KeyModes>> {
-        match self.ask(&RelayRequest::Modes)? {
-            Some(Response::Modes(modes)) => Ok(Some(modes)),
-            Some(Response::Refused { why }) => Err(self.refused("inspect the terminal", &why)),
-            Some(_) => Err(self.misunderstood()),
-            None => Ok(None),
+        match self.snapshot(Parts::KEYS)? {
+            Some(Snapshot { keys: None, .. }) => {
+                Err(self.refused("inspect the terminal", "the terminal has gone"))
+            }
+            now => Ok(now.and_then(|now| now.keys)),
         }
     }
 
@@ -497,14 +459,13 @@ impl RelayClient {
     /// The directory of the foreground process. `None` if the session has ended.
     pub(crate) fn folder(&mut self) -> Result<Option<PathBuf>> {
         let what = "find the current directory";
-        match self.ask(&RelayRequest::Folder)? {
-            Some(Response::Folder { path, removed: false }) => Ok(Some(OsString::from_vec(path).into())),
-            Some(Response::Folder { path, removed: true }) => {
+        match self.snapshot(Parts::FOLDER)?.and_then(|now| now.folder) {
+            Some(Folder::There(path)) => Ok(Some(OsString::from_vec(path).into())),
+            Some(Folder::Removed(path)) => {
                 let path = OsString::from_vec(path);
                 Err(self.refused(what, &format!("'{}' has been removed", path.display())))
             }
-            Some(Response::Refused { why }) => Err(self.refused(what, &why)),
-            Some(_) => Err(self.misunderstood()),
+            Some(Folder::Unknown(why)) => Err(self.refused(what, &why)),
             None => Ok(None),
         }
     }

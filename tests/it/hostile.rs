@@ -77,7 +77,7 @@ fn a_stranger_is_refused_by_the_helper_and_by_a_relay() {
                except (BrokenPipeError, ConnectionResetError): print(b'')\n";
     let request = format!("touch {}/got-in", scratch.path.display());
     for (socket, request) in
-        [(&helper_socket, &request[..]), (&relay_socket, "snapshot 0\n"), (&relay_socket, "modes\n")]
+        [(&helper_socket, &request[..]), (&relay_socket, "snapshot 0\n"), (&relay_socket, "snapshot 64\n")]
     {
         let mut command = stranger(&scratch, "/usr/bin/python3");
         run(command.args(["-c", ask]).arg(socket).arg(request)).code(0).stdout("b''\n").silent();

@@ -74,6 +74,7 @@ use crate::{
         InputSource, OutputLog, Piece, ScreenCache, SessionDir, StateDir,
         client::{
             Access, Asked, Diagnosis, GLANCE, Parts, PromptState, RelayClient, Snapshot, TerminalState,
+            job::{Handed, Job},
             sending,
         },
         shell::{self, Dialect, LONGEST_SHOWN_HOOK, Mark},
@@ -140,13 +141,14 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     }
     conditions.passed_over = in_shell && conditions.complete;
 
-    let typed = turn.typing(0)?.ok_or_else(ended)?;
-    let Snapshot { offset, last, level, seq, .. } = turn.snapshot(Parts::NONE)?.ok_or_else(ended)?;
+    let now = turn.snapshot_with_typing(Parts::PROGRAM, 0)?.ok_or_else(ended)?;
+    let Snapshot { offset, last, level, seq, program, typing, .. } = now;
     let log = session.log()?;
     let screen = ScreenCache::look_at(&session, &log, offset)?.screen;
     let at = screen.before_cursor();
     let mut prompts = session.remember_prompt(&at, screen.is_below_blank())?;
-    let places: Vec<u64> = typed.keys.iter().rev().map(|keys| keys.offset).take(MOST_PROMPTS).collect();
+    let keys = typing.map_or(Vec::new(), |typing| typing.keys);
+    let places: Vec<u64> = keys.iter().rev().map(|keys| keys.offset).take(MOST_PROMPTS).collect();
     for place in places.into_iter().rev().filter(|place| *place < offset) {
         let line = unfinished_line(&log, place)?;
         if prompts.place(&line).is_none() {
@@ -154,7 +156,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         }
     }
     let prompt = AnsweredPrompt::of(&at, &prompts);
-    let pid = turn.snapshot(Parts::PROGRAM)?.ok_or_else(ended)?.program.map(|holder| holder.pid);
+    let pid = program.map(|holder| holder.pid);
     let asked = pid.map(|pid| Asked { pid, prompt: prompt.as_ref().map_or(0, AnsweredPrompt::hash) });
     if waited.queued && ready != TerminalState::Prompt && (asked.is_none() || asked != waited.asked) {
         return Err(began_to_ask(&session, &mut turn, ready)?);
@@ -165,11 +167,14 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         return Err(ended());
     }
     conditions.prompts = (by_default && !at.is_empty()).then(|| prompts.clone());
-    if let (true, Some(last)) = (in_shell && conditions.complete, last) {
-        turn.claim(last.saturating_add(1))?;
+    if in_shell && conditions.complete {
+        // Whoever waits for the next completion does not get this one.
+        let last = seq.unwrap_or_default();
+        turn.note_job_with_next(&Job { handed: Handed::Asked, last, level, ..Job::default() });
     }
     let words = String::from_utf8_lossy(&text).into_owned();
-    if paste && turn.modes()?.ok_or_else(ended)?.bracketed_paste {
+    let modes = turn.modes()?.ok_or_else(ended)?;
+    if paste && modes.bracketed_paste {
         text = sending::bracketed(text);
     }
     text.push(b'\r');

@@ -40,7 +40,8 @@ impl Diagnosis {
     fn last_line(session: &SessionDir, client: Option<RelayClient>, since: u64) -> Option<String> {
         let log = session.log().ok()?;
         let end = log.length().ok()?;
-        let typing = client.and_then(|mut client| client.typing(0).ok().flatten());
+        let typing =
+            client.and_then(|mut client| client.snapshot_with_typing(Parts::NONE, 0).ok().flatten()?.typing);
         let typing = typing.or_else(|| InputHistory::last_of(session)).filter(|typing| typing.total > 0);
         // The echo of earlier input is before it, too.
         let typing = typing.filter(|typing| typing.anchor >= since);

@@ -23,15 +23,18 @@ pub(crate) enum Handed {
     Next,
     /// Its output comes behind the place, and all before has been printed.
     Printed,
+    /// It is the next, and typed by `ask`, which nobody resumes.
+    Asked,
 }
 
 impl Handed {
-    const WORDS: [(&str, Handed); 5] = [
+    const WORDS: [(&str, Handed); 6] = [
         ("queued", Handed::Queued),
         ("in-part", Handed::InPart),
         ("whole", Handed::Whole),
         ("next", Handed::Next),
         ("printed", Handed::Printed),
+        ("asked", Handed::Asked),
     ];
 }
 

@@ -38,6 +38,8 @@ pub(crate) enum RelayRequest {
     /// Send a snapshot with these parts: now, or, with `seen`, as soon as the session's state has changed
     /// since its `seen`-th change; `waits`: for a call that waits on the session.
     Snapshot { parts: Parts, seen: Option<u64>, waits: bool },
+    /// Send one now, with the text typed after the first `typed` bytes.
+    Typing { parts: Parts, typed: u64 },
     /// Give me exclusive access to the session, among clients that ask for it, as long as I am connected.
     Turn,
     /// Remember the prompt at which a call's text was typed, for calls queued behind it.
@@ -46,11 +48,6 @@ pub(crate) enum RelayRequest {
     Level { secret: String, dialect: Dialect },
     /// Print the mark, with this secret, that what follows is not to be seen.
     Hide { secret: String },
-    /// Send the text typed since the first `since` bytes.
-    Typing { since: u64 },
-    /// Reserve the exit code of this completion for me, unless I disconnect before it comes; do not send it
-    /// to clients that wait for the next.
-    Claim { seq: u64 },
     /// I hand a command over, and have come so far with it.
     Job(Job),
     /// This is, or goes on, the text of that command.
@@ -66,8 +63,6 @@ pub(crate) enum RelayRequest {
     Seen { offset: u64 },
     /// Send the foreground process group the signal that a key would, ahead of all pending input.
     Signal { key: SignalKey },
-    /// How does the terminal take keys at the moment?
-    Modes,
     /// If this character is a signal at the moment, do at once what the terminal would do if all earlier
     /// input had been read.
     Press { byte: u8 },
@@ -75,8 +70,6 @@ pub(crate) enum RelayRequest {
     /// when all of them have come, and nothing else is to be typed; else forget
     /// them.
     Secret { length: u64 },
-    /// The directory of the foreground process.
-    Folder,
     /// The ranges, from this offset of the log on, in which newlines were printed untranslated.
     Untranslated { since: u64 },
     /// Resize the terminal to this.
@@ -109,15 +102,12 @@ impl RelayRequest {
             | RelayRequest::Turn
             | RelayRequest::Asked(_)
             | RelayRequest::Typing { .. }
-            | RelayRequest::Claim { .. }
             | RelayRequest::Job(_)
             | RelayRequest::Text { .. }
             | RelayRequest::Source(_)
             | RelayRequest::Told
             | RelayRequest::Attach
             | RelayRequest::Seen { .. }
-            | RelayRequest::Modes
-            | RelayRequest::Folder
             | RelayRequest::Untranslated { .. }
             | RelayRequest::Ending { .. }
             | RelayRequest::Done
@@ -138,19 +128,16 @@ impl RelayRequest {
             RelayRequest::Asked(Asked { pid, prompt }) => format!("asked {pid} {prompt:016x}\n"),
             RelayRequest::Level { secret, dialect } => format!("level {secret} {}\n", dialect.word()),
             RelayRequest::Hide { secret } => format!("hide {secret}\n"),
-            RelayRequest::Typing { since } => format!("typing {since}\n"),
+            RelayRequest::Typing { parts, typed } => format!("typing {} {typed}\n", parts.encode()),
             RelayRequest::Seen { offset } => format!("seen {offset}\n"),
-            RelayRequest::Claim { seq } => format!("claim {seq}\n"),
             RelayRequest::Job(job) => format!("job {}\n", job.encode()),
             RelayRequest::Text { bytes } => format!("text {}\n", hex(bytes)),
             RelayRequest::Source(source) => format!("source {}\n", source.word()),
             RelayRequest::Told => "told\n".to_owned(),
             RelayRequest::Attach => "attach\n".to_owned(),
             RelayRequest::Signal { key } => format!("signal {}\n", word(&SignalKey::WORDS, *key)),
-            RelayRequest::Modes => "modes\n".to_owned(),
             RelayRequest::Press { byte } => format!("press {byte}\n"),
             RelayRequest::Secret { length } => format!("secret {length}\n"),
-            RelayRequest::Folder => "folder\n".to_owned(),
             RelayRequest::Untranslated { since } => format!("untranslated {since}\n"),
             RelayRequest::Resize { cols, rows } => format!("resize {cols} {rows}\n"),
             RelayRequest::View { cols, rows } => format!("view {cols} {rows}\n"),
@@ -195,19 +182,18 @@ impl RelayRequest {
                 RelayRequest::Level { secret: secret.to_owned(), dialect: Dialect::from_word(dialect)? }
             }
             ["hide", secret] if is_secret(secret) => RelayRequest::Hide { secret: secret.to_owned() },
-            ["typing", since] => RelayRequest::Typing { since: since.parse().ok()? },
+            ["typing", parts, typed] => {
+                RelayRequest::Typing { parts: Parts::decode(parts)?, typed: typed.parse().ok()? }
+            }
             ["seen", offset] => RelayRequest::Seen { offset: offset.parse().ok()? },
-            ["claim", seq] => RelayRequest::Claim { seq: seq.parse().ok()? },
             ["job", ref words @ ..] => RelayRequest::Job(Job::decode(words)?),
             ["text", bytes] => RelayRequest::Text { bytes: parse_hex(bytes)? },
             ["source", word] => RelayRequest::Source(InputSource::parse(word)?),
             ["told"] => RelayRequest::Told,
             ["attach"] => RelayRequest::Attach,
             ["signal", key] => RelayRequest::Signal { key: value(&SignalKey::WORDS, key)? },
-            ["modes"] => RelayRequest::Modes,
             ["press", byte] => RelayRequest::Press { byte: byte.parse().ok()? },
             ["secret", length] => RelayRequest::Secret { length: length.parse().ok()? },
-            ["folder"] => RelayRequest::Folder,
             ["untranslated", since] => RelayRequest::Untranslated { since: since.parse().ok()? },
             ["resize", cols, rows] => {
                 RelayRequest::Resize { cols: cols.parse().ok()?, rows: rows.parse().ok()? }
@@ -245,8 +231,6 @@ pub(crate) enum Response {
         held: bool,
     },
     Snapshot(Box<Snapshot>),
-    /// The typed text, as far as it is remembered.
-    Typing(InputHistory),
     /// The PID of the child's keeper; `None` if there is none (any more).
     Keeper {
         pid: Option<u32>,
@@ -255,16 +239,9 @@ pub(crate) enum Response {
     Ended {
         code: Option<i32>,
     },
-    Modes(KeyModes),
     /// An interrupt has discarded the rest; this many bytes had been typed.
     Cut {
         count: u64,
-    },
-    /// The path of a directory, which may hold any byte; of a removed one, its former path. Its length is
-    /// unlimited: only requests have a longest line.
-    Folder {
-        path: Vec<u8>,
-        removed: bool,
     },
     /// Stretches of the log, in order.
     Untranslated {
@@ -301,23 +278,13 @@ impl Response {
                 format!("typed {count}{}\n", if *held { " held" } else { "" })
             }
             Response::Snapshot(snapshot) => snapshot.encode(),
-            Response::Typing(typing) => {
-                // It may be long: in one piece of memory.
-                let mut line = "typing ".to_owned();
-                typing.encode_onto(&mut line);
-                line + "\n"
-            }
             Response::Keeper { pid } => {
                 format!("keeper {}\n", pid.map_or("-".to_owned(), |pid| pid.to_string()))
             }
             Response::Ended { code } => {
                 format!("ended {}\n", code.map_or("-".to_owned(), |code| code.to_string()))
             }
-            Response::Modes(modes) => modes.encode(),
             Response::Cut { count } => format!("cut {count}\n"),
-            Response::Folder { path, removed } => {
-                format!("folder {} {}\n", if *removed { "removed" } else { "there" }, hex(path))
-            }
             Response::Untranslated { ranges } => {
                 let ranges: String =
                     ranges.iter().map(|range| format!(" {}-{}", range.start, range.end)).collect();
@@ -338,9 +305,6 @@ impl Response {
 
     pub(crate) fn decode(line: &[u8]) -> Option<Response> {
         let line = std::str::from_utf8(line).ok()?;
-        if let Some(words) = line.strip_prefix("modes ") {
-            return KeyModes::decode(words).map(Response::Modes);
-        }
         if let Some(words) = line.strip_prefix("job ") {
             let job = Job::decode(&words.split(' ').collect::<Vec<_>>());
             return job.map(|job| Response::Job(Box::new(job)));
@@ -361,8 +325,6 @@ impl Response {
         }
         Some(match line.splitn(3, ' ').collect::<Vec<_>>()[..] {
             ["cut", count] => Response::Cut { count: count.parse().ok()? },
-            ["folder", "there", path] => Response::Folder { path: parse_hex(path)?, removed: false },
-            ["folder", "removed", path] => Response::Folder { path: parse_hex(path)?, removed: true },
             ["output", processed] => Response::Output { processed: processed.parse().ok()?, ending: false },
             ["output", processed, "ending"] => {
                 Response::Output { processed: processed.parse().ok()?, ending: true }
@@ -373,7 +335,6 @@ impl Response {
             }
             ["typed", count] => Response::Typed { count: count.parse().ok()?, held: false },
             ["typed", count, "held"] => Response::Typed { count: count.parse().ok()?, held: true },
-            ["typing", first, rest] => Response::Typing(InputHistory::decode(first, rest)?),
             ["keeper", "-"] => Response::Keeper { pid: None },
             ["keeper", pid] => Response::Keeper { pid: Some(pid.parse().ok()?) },
             ["ended", "-"] => Response::Ended { code: None },
@@ -405,7 +366,7 @@ mod tests {
             client::{
                 input_history::{Keys, Mode},
                 job::{Handed, JobFlags, LeftJob},
-                snapshot::{Front, Input, Reads},
+                snapshot::{Folder, Front, Input, Reads},
             },
             shell::Beginning,
         },
@@ -447,8 +408,7 @@ mod tests {
             RelayRequest::Snapshot { parts: Parts::ACTIVITY, seen: Some(0), waits: true },
             RelayRequest::Turn,
             RelayRequest::Asked(Asked { pid: 7, prompt: 0x1f }),
-            RelayRequest::Typing { since: 9 },
-            RelayRequest::Claim { seq: 4 },
+            RelayRequest::Typing { parts: Parts::PROGRAM, typed: 9 },
             RelayRequest::Job(Job::default()),
             RelayRequest::Text { bytes: b"ls -l\n\xff".into() },
             RelayRequest::Source(InputSource::Attached),
@@ -457,10 +417,8 @@ mod tests {
             RelayRequest::Attach,
             RelayRequest::Seen { offset: 9 },
             RelayRequest::Signal { key: SignalKey::Interrupt },
-            RelayRequest::Modes,
             RelayRequest::Press { byte: 3 },
             RelayRequest::Secret { length: 5 },
-            RelayRequest::Folder,
             RelayRequest::Untranslated { since: 7 },
             RelayRequest::Resize { cols: 80, rows: 24 },
             RelayRequest::View { cols: 80, rows: 24 },
@@ -523,7 +481,23 @@ mod tests {
                     typed: Some(Duration::from_millis(7)),
                     entered: true,
                 },
-                folder: Some(b"/\xff".to_vec()),
+                folder: Some(Folder::There(b"/\xff".to_vec())),
+                keys: Some(KeyModes {
+                    application: Application { cursor: true, keypad: false, kitty: 5 },
+                    bracketed_paste: false,
+                    secret: true,
+                    half_line: false,
+                    end_of_input: Some(4),
+                    signals: vec![3, 28, 26],
+                }),
+                typing: Some(InputHistory {
+                    anchor: 7,
+                    total: 9,
+                    keys: vec![
+                        Keys { offset: 7, mode: Mode::Lines, bytes: b"hi \r".to_vec() },
+                        Keys { offset: 8, mode: Mode::Prompt, bytes: Vec::new() },
+                    ],
+                }),
                 doing: TerminalState::Raw,
                 program: Some(ForegroundProgram {
                     pid: 7,
@@ -546,35 +520,25 @@ mod tests {
             Response::Keeper { pid: Some(7) },
             Response::Ended { code: None },
             Response::Ended { code: Some(137) },
-            Response::Modes(KeyModes {
-                application: Application { cursor: true, keypad: false, kitty: 5 },
-                bracketed_paste: false,
-                secret: true,
-                half_line: false,
-                end_of_input: Some(4),
-                signals: vec![3, 28, 26],
-            }),
-            Response::Modes(KeyModes {
-                application: Application { cursor: false, keypad: true, kitty: 0 },
-                bracketed_paste: true,
-                secret: false,
-                half_line: true,
-                end_of_input: None,
-                signals: Vec::new(),
-            }),
+            Response::Snapshot(Box::new(Snapshot {
+                folder: Some(Folder::Removed(b"/a b".to_vec())),
+                keys: Some(KeyModes {
+                    application: Application { cursor: false, keypad: true, kitty: 0 },
+                    bracketed_paste: true,
+                    secret: false,
+                    half_line: true,
+                    end_of_input: None,
+                    signals: Vec::new(),
+                }),
+                typing: Some(InputHistory { anchor: 7, total: 9, keys: Vec::new() }),
+                ..Snapshot::default()
+            })),
+            Response::Snapshot(Box::new(Snapshot {
+                folder: Some(Folder::Unknown("Permission denied".into())),
+                ..Snapshot::default()
+            })),
             Response::Cut { count: 12 },
-            Response::Folder { path: b"/a b\n\xff".to_vec(), removed: false },
-            Response::Folder { path: b"/".to_vec(), removed: true },
             Response::Refused { why: "it is not at a secret prompt".into() },
-            Response::Typing(InputHistory { anchor: 7, total: 9, keys: Vec::new() }),
-            Response::Typing(InputHistory {
-                anchor: 7,
-                total: 9,
-                keys: vec![
-                    Keys { offset: 7, mode: Mode::Lines, bytes: b"hi \r".to_vec() },
-                    Keys { offset: 8, mode: Mode::Prompt, bytes: Vec::new() },
-                ],
-            }),
             Response::Untranslated { ranges: Vec::new() },
             Response::Untranslated { ranges: vec![0..7, 9..12] },
             Response::Noted,
@@ -591,18 +555,16 @@ mod tests {
 
     #[test]
     fn whatever_is_understood_is_understood_in_full() {
-        const LINES: [&str; 22] = [
+        const LINES: [&str; 18] = [
             "snapshot 31 7 waits",
             "report 12",
-            "snapshot seen=3 activity=waiting because=quiet turn=done since=5.000001 attended= folder=2f",
+            "snapshot seen=3 activity=waiting because=quiet turn=done since=5.000001 attended= folder=there,2f",
             "snapshot 3",
             "snapshot offset=7 unread=3 terminal=raw stalled=61 input=far,5,1,1",
-            "modes",
-            "folder",
             "keeper",
             "follow 7",
             "type 12",
-            "typing 3",
+            "typing 4 3",
             "press 3",
             "secret 5",
             "ending kill",
@@ -610,9 +572,7 @@ mod tests {
             "turn",
             "ended 137",
             "typed 5 held",
-            "modes 1 0 1 4 3,28",
-            "typing 7 9 7l6869 8p",
-            "folder here 2f61",
+            "snapshot keys=yes,no,no,yes,no,4,3,28,k5 typing=7,9,7l6869,8p folder=removed,2f61",
             "snapshot prompt=stands lines= level=1 size=80x24 modes=5 program=7,010,-,61 successor=61",
         ];
         for (seed, mut random) in rounds(500) {

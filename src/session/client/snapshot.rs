@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::input_history::InputHistory;
 use super::job::LeftJob;
 use super::protocol::{
-    ForegroundProgram, PromptState, TerminalState,
+    ForegroundProgram, KeyModes, PromptState, TerminalState,
     words::{value, word},
 };
 
@@ -28,9 +29,12 @@ impl Parts {
     pub(crate) const PROGRAM: Parts = Parts(4);
     pub(crate) const SHELL: Parts = Parts(8);
     /// All that is to be seen of a session at a glance.
-    pub(crate) const ACTIVITY: Parts = Parts(16 | 2 | 1);
+    pub(crate) const ACTIVITY: Parts = Parts(128 | 16 | 2 | 1);
     /// All of the program's own reports, and not only the most urgent.
     pub(crate) const SAID: Parts = Parts(32);
+    /// How the terminal takes keys.
+    pub(crate) const KEYS: Parts = Parts(64);
+    pub(crate) const FOLDER: Parts = Parts(128);
 
     pub(crate) fn and(self, others: Parts) -> Parts {
         Parts(self.0 | others.0)
@@ -193,6 +197,45 @@ impl Front {
     }
 }
 
+/// The directory of the foreground process. A path may hold any byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Folder {
+    There(Vec<u8>),
+    /// Its former path.
+    Removed(Vec<u8>),
+    /// And why.
+    Unknown(String),
+}
+
+impl Folder {
+    pub(crate) fn path(self) -> Option<Vec<u8>> {
+        match self {
+            Folder::There(path) | Folder::Removed(path) => Some(path),
+            Folder::Unknown(_) => None,
+        }
+    }
+
+    fn encode(&self) -> String {
+        let (what, bytes) = match self {
+            Folder::There(path) => ("there", path.as_slice()),
+            Folder::Removed(path) => ("removed", path.as_slice()),
+            Folder::Unknown(why) => ("unknown", why.as_bytes()),
+        };
+        format!("{what},{}", hex(bytes))
+    }
+
+    fn decode(told: &str) -> Option<Folder> {
+        let (what, digits) = told.split_once(',')?;
+        let bytes = parse_hex(digits)?;
+        Some(match what {
+            "there" => Folder::There(bytes),
+            "removed" => Folder::Removed(bytes),
+            "unknown" => Folder::Unknown(String::from_utf8(bytes).ok()?),
+            _ => return None,
+        })
+    }
+}
+
 /// The relay's view at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
@@ -237,7 +280,7 @@ pub(crate) struct Snapshot {
     pub(crate) said: ProgramSaid,
     /// For `Parts::ACTIVITY`: how many times that has changed; the session's activity, which is never `Dead`,
     /// and since when (since 1970, to the microsecond); whether a call waits on it, or has just been
-    /// notified; and the foreground process's name, and its directory.
+    /// notified; and the foreground process's name.
     pub(crate) seen: u64,
     pub(crate) activity: Option<Activity>,
     /// The evidence for the activity; and how a turn has ended since something was typed, if one has.
@@ -247,7 +290,12 @@ pub(crate) struct Snapshot {
     pub(crate) attended: bool,
     pub(crate) foreground: Option<String>,
     pub(crate) front: Front,
-    pub(crate) folder: Option<Vec<u8>>,
+    /// For `Parts::FOLDER`.
+    pub(crate) folder: Option<Folder>,
+    /// For `Parts::KEYS`, as long as the terminal exists.
+    pub(crate) keys: Option<KeyModes>,
+    /// The typed text, if it was requested, as far as it is remembered.
+    pub(crate) typing: Option<InputHistory>,
     /// For `Parts::TERMINAL`.
     pub(crate) doing: TerminalState,
     /// For `Parts::INPUT`.
@@ -317,7 +365,9 @@ impl Snapshot {
         field("path", path.as_deref().map(hex));
         field("typed", typed.map(|time| time.as_millis().to_string()));
         field("entered", flag(*entered));
-        field("folder", self.folder.as_deref().map(hex));
+        field("folder", self.folder.as_ref().map(Folder::encode));
+        field("keys", self.keys.as_ref().map(KeyModes::encode));
+        field("typing", self.typing.as_ref().map(|typing| typing.encode().replace(' ', ",")));
         field("terminal", Some(self.doing.to_string()));
         let Input { reads, held, least, has_timer } = self.input;
         let (held, least) = (held.as_millis(), least.as_millis());
@@ -376,7 +426,12 @@ impl Snapshot {
                 "path" => snapshot.front.path = Some(parse_hex(told)?),
                 "typed" => snapshot.front.typed = Some(Duration::from_millis(number()?)),
                 "entered" => snapshot.front.entered = true,
-                "folder" => snapshot.folder = Some(parse_hex(told)?),
+                "folder" => snapshot.folder = Some(Folder::decode(told)?),
+                "keys" => snapshot.keys = Some(KeyModes::decode(told)?),
+                "typing" => {
+                    let (anchor, rest) = told.split_once(',')?;
+                    snapshot.typing = Some(InputHistory::decode(anchor, &rest.replace(',', " "))?);
+                }
                 "terminal" => snapshot.doing = TerminalState::parse(told),
                 "input" => snapshot.input = Input::decode(told)?,
                 "program" => snapshot.program = Some(ForegroundProgram::decode(told)?),

@@ -8,7 +8,7 @@ use crate::{
     session::{
         Activity, Because, Completion, OutputLog, Piece, ScreenCache, SessionDir, Verdict,
         client::{
-            Diagnosis, PromptState, RelayClient, Start, TerminalState, WaitOutcome,
+            Diagnosis, PromptState, RelayClient, TerminalState, WaitOutcome,
             input_history::InputHistory,
             snapshot::{Parts, Reads, Snapshot},
             waiting::{self, HELD, OVER, Waits},
@@ -138,7 +138,8 @@ impl<'a> Beginning<'a> {
                 client.follow()?;
             }
         } else if let Some(client) = &mut client {
-            client.ask_start()?;
+            // If the session has ended, the answer shows it.
+            client.ask_typing(Parts::NONE, 0)?;
             if conditions.is_of_standing() {
                 standing = RelayClient::open(session)?.map(|standing| standing.of_standing(true));
             }
@@ -173,18 +174,18 @@ impl<'a> SessionWatch<'a> {
         from: WatchStart,
     ) -> Result<SessionWatch<'a>> {
         let Beginning { session, log, mut client, standing } = beginning;
-        let mut start = Start::default();
+        let mut now = None;
         if !conditions.are_at_a_glance() {
             client = client.map(RelayClient::waiting);
             if let Some(client) = &mut client {
-                start = client.receive_start()?;
+                now = client.receive_snapshot()?;
             }
         } else if let Some(news) = &mut client
             && news.news(Deadline::after(Duration::ZERO))? == WaitOutcome::Ended
         {
             client = None;
         }
-        let Start { now, typing } = start;
+        let typing = now.as_mut().and_then(|now| now.typing.take());
         let awaited = now.as_ref().and_then(|now| now.awaited);
         let completion = from.completion.or(awaited).unwrap_or(match now {
             Some(Snapshot { last: Some(last), .. }) => last.saturating_add(1),
@@ -305,7 +306,9 @@ impl<'a> SessionWatch<'a> {
         self.asked = Some(self.log.length().trying(self.what())?);
         match &mut self.client {
             // If the session has ended, the answer shows it.
-            Some(client) if !self.conditions.are_at_a_glance() => client.ask_typing(self.known).map(drop),
+            Some(client) if !self.conditions.are_at_a_glance() => {
+                client.ask_typing(Parts::NONE, self.known).map(drop)
+            }
             _ => Ok(()),
         }
     }
@@ -332,7 +335,9 @@ impl<'a> SessionWatch<'a> {
     fn look_at_output(&mut self, ended: bool) -> Result<Option<Met>> {
         let length = self.asked.take().unwrap_or(self.length);
         let typing = match &mut self.client {
-            Some(client) if !self.conditions.are_at_a_glance() => client.receive_typing()?,
+            Some(client) if !self.conditions.are_at_a_glance() => {
+                client.receive_snapshot()?.and_then(|now| now.typing)
+            }
             _ => None,
         };
         if let Some(typing) = typing.or_else(|| known_after(InputHistory::last_of(self.session), self.known))

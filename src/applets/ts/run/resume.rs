@@ -8,7 +8,7 @@ use crate::{
     session::{
         OutputLog, SessionDir,
         client::{
-            RelayClient,
+            Parts, RelayClient,
             input_history::{InputHistory, Mode},
             job::{Handed, JobFlags},
         },
@@ -62,7 +62,8 @@ impl<'a> Run<'a> {
         let end = self.trace.next;
         let Some(answers) = &mut self.answers else { return Ok(end) };
         // Requested after the log was read: so we know the input for every echo.
-        if let Some(typing) = self.relay.typing(answers.known)? {
+        let now = self.relay.snapshot_with_typing(Parts::NONE, answers.known)?;
+        if let Some(typing) = now.and_then(|now| now.typing) {
             answers.note(typing);
         }
         answers.cut(&self.printer.log, end, over, &mut self.trace.cuts)

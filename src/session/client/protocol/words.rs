@@ -81,18 +81,18 @@ pub(crate) struct KeyModes {
 }
 
 impl KeyModes {
-    pub(super) fn encode(&self) -> String {
+    pub(in crate::session::client) fn encode(&self) -> String {
         let Application { cursor, keypad, kitty } = self.application;
         let flags = [cursor, self.bracketed_paste, self.secret, keypad, self.half_line];
         let flags: Vec<&str> = flags.map(|flag| if flag { "yes" } else { "no" }).into();
         let end = self.end_of_input.map_or("-".to_owned(), |byte| byte.to_string());
-        let signals: String = self.signals.iter().map(|byte| format!(" {byte}")).collect();
-        let kitty = if kitty == 0 { String::new() } else { format!(" k{kitty}") };
-        format!("modes {} {end}{signals}{kitty}\n", flags.join(" "))
+        let signals: String = self.signals.iter().map(|byte| format!(",{byte}")).collect();
+        let kitty = if kitty == 0 { String::new() } else { format!(",k{kitty}") };
+        format!("{},{end}{signals}{kitty}", flags.join(","))
     }
 
-    pub(super) fn decode(words: &str) -> Option<KeyModes> {
-        let mut words: Vec<&str> = words.split(' ').collect();
+    pub(in crate::session::client) fn decode(words: &str) -> Option<KeyModes> {
+        let mut words: Vec<&str> = words.split(',').collect();
         let kitty = match words.last().and_then(|word| word.strip_prefix('k')) {
             Some(flags) => flags.parse().ok()?,
             None => 0,
