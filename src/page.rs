@@ -23,7 +23,6 @@ mod server;
 mod stream;
 mod tile;
 mod versioned_screen;
-mod waiting_call;
 
 pub(crate) use guard::{Token, keep_port, kept_port};
 pub(crate) use server::{PageListener, feed, serve};

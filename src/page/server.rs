@@ -21,6 +21,7 @@ use crate::{
     numbers,
     outcome::{Result, Trying},
     page::{
+        collected_call::CollectedCall,
         connection::{Connection, ELSEWHERE, Phase},
         far::{Done, Machine},
         feed::PageFeed,
@@ -33,7 +34,6 @@ use crate::{
         stream::{Entry, Stream, View},
         tile::Tile,
         versioned_screen::Numbers,
-        waiting_call::WaitingCall,
     },
     session::{Activity, ActivityView, StateDir},
     sorted::Set,
@@ -77,6 +77,9 @@ const MOST_DEAD: usize = 60;
 
 /// How many lines that have scrolled off are shown.
 const SCROLLBACK: usize = 2_000;
+
+/// How long a call waits for a program, less than a browser waits for us.
+const TYPING_TIMEOUT: &str = "--timeout=60";
 
 /// The listening socket of the page, with its token.
 pub(crate) struct PageListener {
@@ -123,8 +126,8 @@ struct Server<'a> {
     machines: Vec<Machine>,
     keys: Numbers,
     connections: Vec<Connection>,
-    /// Lines that are being typed by calls.
-    calls: Vec<WaitingCall>,
+    /// Calls that type lines, and the numbers of the requests that wait for them.
+    calls: Vec<(u64, CollectedCall)>,
     /// Ports of other machines.
     forwards: Forwards,
     /// Are those here shown?
@@ -210,7 +213,7 @@ impl<'a> Server<'a> {
                 poll_set.readable(typed, Event::Typed(index));
             }
         }
-        self.calls.iter().for_each(|call| call.watch(&mut poll_set, Event::Called));
+        self.calls.iter().for_each(|(_, call)| call.watch(&mut poll_set, Event::Called));
         self.forwards.watch(&mut poll_set, Event::Called);
         let events = poll_set.wait(deadline.min(self.next_look())).trying("serve the page")?;
         let mut connected = false;
@@ -308,10 +311,10 @@ impl<'a> Server<'a> {
     /// Answers the requests that waited for calls.
     fn drive_calls(&mut self) {
         let mut done = Vec::new();
-        self.calls.retain_mut(|call| {
-            let told = call.drive();
-            done.extend(told.as_ref().map(|told| (call.number, Ok(told.clone()))));
-            told.is_none()
+        self.calls.retain_mut(|(number, call)| {
+            let code = call.drive();
+            done.extend(code.map(|code| (*number, Ok((code != 0).then(|| call.failure())))));
+            code.is_none()
         });
         done.extend(self.forwards.drive());
         done.into_iter().for_each(|(number, what)| self.respond(number, what));
@@ -546,16 +549,14 @@ impl<'a> Server<'a> {
         match what {
             // Just Enter is one key, to any program.
             "line" if !text.is_empty() && tile.wants_task() => {
-                let call = WaitingCall::submit(number, &tile.handle, text);
-                self.calls.push(call.map_err(|_| UNAVAILABLE)?);
-                return Ok(Answer::Elsewhere(number));
+                let handle = tile.handle.clone();
+                return self.type_by_call(number, "send", &["--submit", handle.as_str(), text]);
             }
             "line" => tile.type_text(state_dir, &[body, b"\r"].concat())?,
             "answer" => {
                 let (id, text) = text.split_once('\n').ok_or(BAD_BODY)?;
-                let call = WaitingCall::answer(number, &tile.handle, id, text);
-                self.calls.push(call.map_err(|_| UNAVAILABLE)?);
-                return Ok(Answer::Elsewhere(number));
+                let (id, handle) = (format!("--question-id={id}"), tile.handle.clone());
+                return self.type_by_call(number, "answer", &[&id, handle.as_str(), text]);
             }
             "text" => tile.type_text(state_dir, body)?,
             "paste" => tile.paste(state_dir, text)?,
@@ -567,6 +568,18 @@ impl<'a> Server<'a> {
             _ => return Err(NOT_FOUND),
         }
         Ok(Answer::Done(None))
+    }
+
+    /// For a program that does not read lines: a call types the line, and reports the result.
+    fn type_by_call(
+        &mut self,
+        number: u64,
+        verb: &str,
+        words: &[&str],
+    ) -> std::result::Result<Answer, HttpError> {
+        let call = CollectedCall::start(verb, &[&[TYPING_TIMEOUT], words].concat());
+        self.calls.push((number, call.map_err(|_| UNAVAILABLE)?));
+        Ok(Answer::Elsewhere(number))
     }
 
     fn open_page(&mut self, request: &HttpRequest) -> std::result::Result<Answer, HttpError> {
