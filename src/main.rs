@@ -30,6 +30,7 @@ mod sys;
 mod terminal;
 mod tmux;
 mod ts;
+mod worded;
 mod worker;
 
 use std::{env, process::ExitCode};

@@ -8,122 +8,74 @@ use std::time::Duration;
 use crate::{
     numbers::{parse_seconds, seconds},
     session::settings::{escaped, unescaped},
+    worded::worded,
 };
 
 /// The file with a session's report, while it holds: the state, the time, and the text, on one line.
 pub(crate) const REPORT: &str = "report";
 
-/// A session's activity in one word. The order is that of a listing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Activity {
-    /// It waits for input.
-    Waiting,
-    /// It has reported that its work has failed, or is done.
-    Failed,
-    Done,
-    Working,
-    /// Its shell is at its prompt.
-    Idle,
-    Dead,
+worded! {
+    /// A session's activity in one word. The order is that of a listing.
+    #[derive(PartialOrd, Ord)]
+    pub(crate) enum Activity {
+        /// It waits for input.
+        Waiting = "waiting",
+        /// It has reported that its work has failed, or is done.
+        Failed = "failed",
+        Done = "done",
+        Working = "working",
+        /// Its shell is at its prompt.
+        Idle = "idle",
+        Dead = "dead",
+    }
 }
 
 impl Activity {
-    const WORDS: [(&str, Activity); 6] = [
-        ("waiting", Activity::Waiting),
-        ("failed", Activity::Failed),
-        ("done", Activity::Done),
-        ("working", Activity::Working),
-        ("idle", Activity::Idle),
-        ("dead", Activity::Dead),
-    ];
-
     /// Its work has ended, and the user may want to know.
     pub(crate) fn is_over(self) -> bool {
         matches!(self, Activity::Done | Activity::Failed)
     }
-
-    pub(crate) fn word(self) -> &'static str {
-        Activity::WORDS.into_iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
-    }
-
-    pub(crate) fn parse(word: &str) -> Option<Activity> {
-        Activity::WORDS.into_iter().find(|(other, _)| *other == word).map(|(_, activity)| activity)
-    }
 }
 
-/// The source of a verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Because {
-    /// A `report`.
-    Report,
-    /// The program's report by the program status protocol.
-    ProgramStatus,
-    /// For a program with rules: by its notice, by its title, or by its screen.
-    Notice,
-    Title,
-    Rule,
-    /// The shell's marks: it is at its prompt.
-    Shell,
-    /// The program reads a line or a secret, or does not read.
-    Kernel,
-    /// The program has the keyboard, and has done nothing else for a while.
-    Quiet,
+worded! {
+    /// The source of a verdict.
+    pub(crate) enum Because {
+        /// A `report`.
+        Report = "report",
+        /// The program's report by the program status protocol.
+        ProgramStatus = "program-status",
+        /// For a program with rules: by its notice, by its title, or by its screen.
+        Notice = "notice",
+        Title = "title",
+        Rule = "rule",
+        /// The shell's marks: it is at its prompt.
+        Shell = "shell",
+        /// The program reads a line or a secret, or does not read.
+        Kernel = "kernel",
+        /// The program has the keyboard, and has done nothing else for a while.
+        Quiet = "quiet",
+    }
 }
 
 impl Because {
-    const WORDS: [(&str, Because); 8] = [
-        ("report", Because::Report),
-        ("program-status", Because::ProgramStatus),
-        ("notice", Because::Notice),
-        ("title", Because::Title),
-        ("rule", Because::Rule),
-        ("shell", Because::Shell),
-        ("kernel", Because::Kernel),
-        ("quiet", Because::Quiet),
-    ];
-
-    pub(crate) fn word(self) -> &'static str {
-        Because::WORDS.into_iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
-    }
-
     /// Does it take precedence over the screen?
     pub(crate) fn is_stated(self) -> bool {
         matches!(self, Because::Report | Because::ProgramStatus)
     }
-
-    pub(crate) fn parse(word: &str) -> Option<Because> {
-        Because::WORDS.into_iter().find(|(other, _)| *other == word).map(|(_, because)| because)
-    }
 }
 
-/// The activity that a session reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReportState {
-    Working,
-    Waiting,
-    Done,
-    Failed,
-    Idle,
+worded! {
+    /// The activity that a session reports.
+    pub(crate) enum ReportState {
+        Working = "working",
+        Waiting = "waiting",
+        Done = "done",
+        Failed = "failed",
+        Idle = "idle",
+    }
 }
 
 impl ReportState {
-    const WORDS: [(&str, ReportState); 5] = [
-        ("working", ReportState::Working),
-        ("waiting", ReportState::Waiting),
-        ("done", ReportState::Done),
-        ("failed", ReportState::Failed),
-        ("idle", ReportState::Idle),
-    ];
-
-    pub(crate) fn word(self) -> &'static str {
-        ReportState::WORDS.into_iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
-    }
-
-    pub(crate) fn parse(word: &[u8]) -> Option<ReportState> {
-        let found = ReportState::WORDS.into_iter().find(|(other, _)| other.as_bytes() == word);
-        found.map(|(_, state)| state)
-    }
-
     /// Its work has ended.
     pub(crate) fn is_over(self) -> bool {
         self.activity().is_over()
@@ -186,7 +138,7 @@ mod tests {
     fn a_report_is_read_as_it_was_written_or_not_at_all() {
         let every_byte: Vec<u8> = (0..=255).collect();
         for text in [b"may I delete build/?".to_vec(), Vec::new(), b" a  b ".to_vec(), every_byte] {
-            for (_, state) in ReportState::WORDS {
+            for &state in ReportState::ALL {
                 let report = Report { state, text: text.clone(), since: Duration::from_micros(1_500_001) };
                 assert_eq!(Report::decode(&report.encode()), Some(report));
             }

@@ -434,7 +434,7 @@ impl SessionDir {
             name: self.name(),
             settings: self.settings(),
             status: self.exit_code().ok().flatten().map(ExitStatus::Code),
-            ended_by: cause.and_then(|word| EndedBy::parse(&word)).unwrap_or(unnoted),
+            ended_by: cause.and_then(EndedBy::parse).unwrap_or(unnoted),
             last_lines: self.last_lines(),
             started: self.started(),
             ended: self.last_sign(),

@@ -8,43 +8,25 @@ use crate::{
     session::{Handle, Name, Settings},
     sys::{cgroup::Cgroup, child::ExitStatus, clock::unix_seconds, signals},
     terminal::text,
+    worded::worded,
 };
 
 /// The file that holds it.
 pub(crate) const EXIT_RECORD: &str = "exit.json";
 
-/// The cause of a session's end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EndedBy {
-    /// The command itself, or a process outside nbs.
-    Itself,
-    Kill,
-    Timeout,
-    IdleTimeout,
-    /// The kernel, because it reached its limit of memory.
-    Memory,
-    Owner,
-    /// No process of nbs saw it.
-    Unknown,
-}
-
-impl EndedBy {
-    const WORDS: [(EndedBy, &'static str); 7] = [
-        (EndedBy::Itself, "self"),
-        (EndedBy::Kill, "kill"),
-        (EndedBy::Timeout, "timeout"),
-        (EndedBy::IdleTimeout, "idle_timeout"),
-        (EndedBy::Memory, "memory"),
-        (EndedBy::Owner, "owner"),
-        (EndedBy::Unknown, "unknown"),
-    ];
-
-    pub(crate) fn parse(word: &[u8]) -> Option<EndedBy> {
-        EndedBy::WORDS.into_iter().find(|(_, name)| name.as_bytes() == word).map(|(cause, _)| cause)
-    }
-
-    pub(crate) fn word(self) -> &'static str {
-        EndedBy::WORDS.into_iter().find(|(cause, _)| *cause == self).expect("all are there").1
+worded! {
+    /// The cause of a session's end.
+    pub(crate) enum EndedBy {
+        /// The command itself, or a process outside nbs.
+        Itself = "self",
+        Kill = "kill",
+        Timeout = "timeout",
+        IdleTimeout = "idle_timeout",
+        /// The kernel, because it reached its limit of memory.
+        Memory = "memory",
+        Owner = "owner",
+        /// No process of nbs saw it.
+        Unknown = "unknown",
     }
 }
 
@@ -165,7 +147,7 @@ impl End {
     pub(crate) fn parse(object: &Value) -> End {
         let word = |name: &str| object[name].as_str();
         End {
-            ended_by: word("ended_by").and_then(|word| EndedBy::parse(word.as_bytes())),
+            ended_by: word("ended_by").and_then(EndedBy::parse),
             timed_out: object["timed_out"].as_bool(),
             signal: word("signal").map(|signal| text::escaped(signal.as_bytes())),
             output_bytes: object["output_bytes"].as_i64(),
@@ -215,7 +197,7 @@ impl Notice {
 
     /// The cause of its end.
     pub(crate) fn ended_by(&self) -> Option<EndedBy> {
-        EndedBy::parse(self.word("ended_by")?.as_bytes())
+        EndedBy::parse(self.word("ended_by")?)
     }
 
     /// The fields of an object that describe an end. For a live session, which has no record, they are null.

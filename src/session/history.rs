@@ -20,6 +20,7 @@ use crate::{
     sorted::Map,
     sys::clock,
     terminal::{cells, text},
+    worded::worded,
 };
 
 pub(crate) const HISTORY: &str = "history";
@@ -30,33 +31,17 @@ const FOLDER: usize = 20;
 /// How much of the file is read at once.
 const BLOCK: usize = 64 * 1024;
 
-/// The source of a typed command.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum InputSource {
-    Run,
-    Ask,
-    #[default]
-    Send,
-    Key,
-    /// A person, or a program that shows the session.
-    Attached,
-}
-
-impl InputSource {
-    const WORDS: [(&str, InputSource); 5] = [
-        ("run", InputSource::Run),
-        ("ask", InputSource::Ask),
-        ("send", InputSource::Send),
-        ("key", InputSource::Key),
-        ("attached", InputSource::Attached),
-    ];
-
-    pub(crate) fn word(self) -> &'static str {
-        InputSource::WORDS.iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
-    }
-
-    pub(crate) fn parse(word: &str) -> Option<InputSource> {
-        InputSource::WORDS.iter().find(|(other, _)| *other == word).map(|(_, source)| *source)
+worded! {
+    /// The source of a typed command.
+    #[derive(Default)]
+    pub(crate) enum InputSource {
+        Run = "run",
+        Ask = "ask",
+        #[default]
+        Send = "send",
+        Key = "key",
+        /// A person, or a program that shows the session.
+        Attached = "attached",
     }
 }
 

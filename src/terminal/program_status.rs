@@ -8,7 +8,10 @@
 //! Pure. The texts are untrusted: no control characters are in them, and characters that
 //! cannot be seen or turn the direction of writing are taken out.
 
-use crate::numbers::{base64, parse_base64};
+use crate::{
+    numbers::{base64, parse_base64},
+    worded::worded,
+};
 
 /// As much as is kept; beyond it the record that was replaced least recently goes.
 const MOST_RECORDS: usize = 256;
@@ -30,58 +33,32 @@ const MESSAGE: (usize, usize) = (2732, 2048);
 pub(crate) const ANSWER: &str =
     "\x1b]7501;?:states=idle,working,done,blocked,error:kinds=permission,question,auth";
 
-/// In the order in which somebody wants to hear of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ProgramState {
-    /// It waits for somebody.
-    Blocked,
-    Error,
-    Done,
-    Working,
-    Idle,
+worded! {
+    /// In the order in which somebody wants to hear of them.
+    #[derive(PartialOrd, Ord)]
+    pub(crate) enum ProgramState {
+        /// It waits for somebody.
+        Blocked = "blocked",
+        Error = "error",
+        Done = "done",
+        Working = "working",
+        Idle = "idle",
+    }
 }
 
 impl ProgramState {
-    const WORDS: [(&str, ProgramState); 5] = [
-        ("blocked", ProgramState::Blocked),
-        ("error", ProgramState::Error),
-        ("done", ProgramState::Done),
-        ("working", ProgramState::Working),
-        ("idle", ProgramState::Idle),
-    ];
-
-    pub(crate) fn word(self) -> &'static str {
-        ProgramState::WORDS.into_iter().find(|(_, state)| *state == self).map_or("", |(word, _)| word)
-    }
-
     /// Its work has ended.
     fn is_over(self) -> bool {
         matches!(self, ProgramState::Done | ProgramState::Error)
     }
-
-    pub(crate) fn parse(word: &str) -> Option<ProgramState> {
-        ProgramState::WORDS.into_iter().find(|(other, _)| *other == word).map(|(_, state)| state)
-    }
 }
 
-/// The reason why a program is blocked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BlockKind {
-    Permission,
-    Question,
-    Auth,
-}
-
-impl BlockKind {
-    const WORDS: [(&str, BlockKind); 3] =
-        [("permission", BlockKind::Permission), ("question", BlockKind::Question), ("auth", BlockKind::Auth)];
-
-    pub(crate) fn word(self) -> &'static str {
-        BlockKind::WORDS.into_iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
-    }
-
-    pub(crate) fn parse(word: &str) -> Option<BlockKind> {
-        BlockKind::WORDS.into_iter().find(|(other, _)| *other == word).map(|(_, kind)| kind)
+worded! {
+    /// The reason why a program is blocked.
+    pub(crate) enum BlockKind {
+        Permission = "permission",
+        Question = "question",
+        Auth = "auth",
     }
 }
 
@@ -480,7 +457,7 @@ mod tests {
     #[test]
     fn written_status_is_read_back() {
         let all = format!("{}\n\u{9b}é", "x".repeat(5_000));
-        for (_, state) in ProgramState::WORDS {
+        for &state in ProgramState::ALL {
             for text in ["", "may I?", &all] {
                 let sequence = sequence(Some(state), text.as_bytes());
                 assert!(sequence.len() <= LONGEST);

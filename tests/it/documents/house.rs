@@ -24,7 +24,7 @@ const ROOMS: [&[&str]; 13] = [
     &["session"],
     &["jail", "json", "outcome", "terminal"],
     &["sys"],
-    &["numbers", "packed", "sorted"],
+    &["numbers", "packed", "sorted", "worded"],
 ];
 
 type Names = Vec<String>;
