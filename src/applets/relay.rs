@@ -25,7 +25,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let handle = Handle::parse(handle.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let size = cli::parse_terminal_size(size).ok_or_else(cli::by_hand)?;
     let umask = cli::umask(umask)?;
-    let via = SpawnVia::parse(via).ok_or_else(cli::by_hand)?;
+    let via = SpawnVia::parse(via.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let sessions = Path::new(sessions);
     let lock = io::stdin().as_fd().try_clone_to_owned().map(File::from).map_err(|_| cli::by_hand())?;
     let pending =

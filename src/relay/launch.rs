@@ -4,7 +4,6 @@
 //! no moment in which no process holds it.
 
 use std::{
-    ffi::OsStr,
     io::{self, Read, Write},
     net::Shutdown,
     os::{
@@ -19,32 +18,18 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{Handle, PendingSession, SessionSpec},
     sys::{child, files::Folder, gate::Environment, socket},
+    worded::worded,
 };
 
-/// The process that starts the child of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SpawnVia {
-    /// The relay starts it, in the caller's environment.
-    Relay,
-    /// The helper, in its own environment; if it is not running, the relay.
-    HelperIfThere,
-    /// The helper, or there is no session.
-    Helper,
-}
-
-impl SpawnVia {
-    const WORDS: [(SpawnVia, &'static str); 3] = [
-        (SpawnVia::Relay, "direct"),
-        (SpawnVia::HelperIfThere, "helper"),
-        (SpawnVia::Helper, "require-helper"),
-    ];
-
-    pub(crate) fn parse(word: &OsStr) -> Option<SpawnVia> {
-        SpawnVia::WORDS.into_iter().find(|(_, name)| word == *name).map(|(via, _)| via)
-    }
-
-    fn word(self) -> &'static str {
-        SpawnVia::WORDS.into_iter().find(|(via, _)| *via == self).expect("all three are there").1
+worded! {
+    /// The process that starts the child of a session.
+    pub(crate) enum SpawnVia {
+        /// The relay starts it, in the caller's environment.
+        Relay = "direct",
+        /// The helper, in its own environment; if it is not running, the relay.
+        HelperIfThere = "helper",
+        /// The helper, or there is no session.
+        Helper = "require-helper",
     }
 }
 
@@ -180,13 +165,5 @@ mod tests {
         assert_eq!(handle(b"!helper not running\n-cannot open"), Err(Some("cannot open".into())));
         assert_eq!(handle(b""), Err(None));
         assert_eq!(handle(b"!half a line"), Err(None));
-    }
-
-    #[test]
-    fn every_way_has_its_word() {
-        for via in [SpawnVia::Relay, SpawnVia::HelperIfThere, SpawnVia::Helper] {
-            assert_eq!(SpawnVia::parse(OsStr::new(via.word())), Some(via));
-        }
-        assert_eq!(SpawnVia::parse(OsStr::new("")), None);
     }
 }

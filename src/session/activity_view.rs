@@ -171,7 +171,7 @@ impl ActivityView {
         let text = |name: &str| told[name].as_str().map(str::as_bytes);
         let seconds = |value: &Value| numbers::parse_seconds(value.as_number()?.as_bytes());
         let shown = |name: &str| text(name).map(text::escaped);
-        let report = ReportState::parse(told["report"]["state"].as_str().unwrap_or_default().as_bytes());
+        let report = ReportState::parse(told["report"]["state"].as_str().unwrap_or_default());
         let report = report.map(|state| Report {
             state,
             text: told["report"]["text"].as_str().unwrap_or_default().into(),
@@ -188,7 +188,7 @@ impl ActivityView {
             machine: machine.map(str::to_owned),
             activity: told["activity"].as_str().and_then(Activity::parse),
             because: told["because"].as_str().and_then(Because::parse),
-            doing: told["terminal"].as_str().map(TerminalState::parse),
+            doing: told["terminal"].as_str().map(|word| TerminalState::parse(word).unwrap_or_default()),
             input: InputState::parse(&told["input"]),
             since: seconds(&told["since"]),
             program: text("program").map(<[u8]>::to_vec),

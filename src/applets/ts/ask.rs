@@ -310,7 +310,7 @@ fn wait_until_ready(session: &SessionDir, deadline: Deadline, timeout: Duration)
     let mut watches = [SessionWatch::begin(session, &conditions, WatchStart::default())?];
     let over = conditions::until(&mut watches, false, deadline)?;
     match (&watches[0].met, over) {
-        (Some(met), _) => Ok(TerminalState::parse(&met.detail)),
+        (Some(met), _) => Ok(TerminalState::parse(&met.detail).unwrap_or_default()),
         (None, WatchEnd::Ended(_)) => Err(session.ended()),
         (None, over) => Err(match watches[0].in_vain(&over, timeout) {
             late if late.is(Reason::TimedOut) => {

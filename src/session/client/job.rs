@@ -1,41 +1,26 @@
 //! A delivered command, as its call describes it to the relay, and the relay to another call that attaches to
 //! it.
 
-use crate::{
-    numbers::number,
-    session::{
-        client::protocol::words::{value, word},
-        shell::Beginning,
-    },
-};
+use crate::{numbers::number, session::shell::Beginning, worded::worded};
 
-/// How far the call has come with it, and so how another goes on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Handed {
-    /// Nothing has been typed.
-    #[default]
-    Queued,
-    /// A part of the text to type.
-    InPart,
-    /// All of it. The shell will report that it takes the command, and so the number of its completion.
-    Whole,
-    /// The command is known to be the next, and what shows it ends behind the place.
-    Next,
-    /// Its output comes behind the place, and all before has been printed.
-    Printed,
-    /// It is the next, and typed by `ask`, which nobody resumes.
-    Asked,
-}
-
-impl Handed {
-    const WORDS: [(&str, Handed); 6] = [
-        ("queued", Handed::Queued),
-        ("in-part", Handed::InPart),
-        ("whole", Handed::Whole),
-        ("next", Handed::Next),
-        ("printed", Handed::Printed),
-        ("asked", Handed::Asked),
-    ];
+worded! {
+    /// How far the call has come with it, and so how another goes on.
+    #[derive(Default)]
+    pub(crate) enum Handed {
+        /// Nothing has been typed.
+        #[default]
+        Queued = "queued",
+        /// A part of the text to type.
+        InPart = "in-part",
+        /// All of it. The shell will report that it takes the command, and so the number of its completion.
+        Whole = "whole",
+        /// The command is known to be the next, and what shows it ends behind the place.
+        Next = "next",
+        /// Its output comes behind the place, and all before has been printed.
+        Printed = "printed",
+        /// It is the next, and typed by `ask`, which nobody resumes.
+        Asked = "asked",
+    }
 }
 
 /// The data with which a call can resume the command.
@@ -99,20 +84,20 @@ impl JobFlags {
 impl Job {
     pub(super) fn encode(&self) -> String {
         let Job { handed, place, last, ahead, level, lines, beginning, typed, flags } = *self;
-        let (handed, beginning) = (word(&Handed::WORDS, handed), word(&Beginning::WORDS, beginning));
+        let (handed, beginning) = (handed.word(), beginning.word());
         format!("{handed} {place} {last} {ahead} {level} {lines} {beginning} {typed} {}", flags.encode())
     }
 
     pub(super) fn decode(words: &[&str]) -> Option<Job> {
         let [handed, place, last, ahead, level, lines, beginning, typed, flags] = *words else { return None };
         Some(Job {
-            handed: value(&Handed::WORDS, handed)?,
+            handed: Handed::parse(handed)?,
             place: number(place.as_bytes())?,
             last: number(last.as_bytes())?,
             ahead: ahead.parse().ok()?,
             level: level.parse().ok()?,
             lines: lines.parse().ok()?,
-            beginning: value(&Beginning::WORDS, beginning)?,
+            beginning: Beginning::parse(beginning)?,
             typed: number(typed.as_bytes())?,
             flags: JobFlags::decode(flags)?,
         })

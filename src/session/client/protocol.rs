@@ -22,7 +22,6 @@ use crate::{
 pub(crate) use words::{
     Asked, Follower, ForegroundProgram, KeyModes, PromptState, SignalKey, SizeSince, TerminalState,
 };
-use words::{value, word};
 
 /// How long a request's line may be, with its end.
 pub(crate) const LONGEST_LINE: usize = 256;
@@ -135,7 +134,7 @@ impl RelayRequest {
             RelayRequest::Source(source) => format!("source {}\n", source.word()),
             RelayRequest::Told => "told\n".to_owned(),
             RelayRequest::Attach => "attach\n".to_owned(),
-            RelayRequest::Signal { key } => format!("signal {}\n", word(&SignalKey::WORDS, *key)),
+            RelayRequest::Signal { key } => format!("signal {}\n", key.word()),
             RelayRequest::Press { byte } => format!("press {byte}\n"),
             RelayRequest::Secret { length } => format!("secret {length}\n"),
             RelayRequest::Untranslated { since } => format!("untranslated {since}\n"),
@@ -179,7 +178,7 @@ impl RelayRequest {
                 prompt: u64::from_str_radix(prompt, 16).ok()?,
             }),
             ["level", secret, dialect] if is_secret(secret) => {
-                RelayRequest::Level { secret: secret.to_owned(), dialect: Dialect::from_word(dialect)? }
+                RelayRequest::Level { secret: secret.to_owned(), dialect: Dialect::parse(dialect)? }
             }
             ["hide", secret] if is_secret(secret) => RelayRequest::Hide { secret: secret.to_owned() },
             ["typing", parts, typed] => {
@@ -191,7 +190,7 @@ impl RelayRequest {
             ["source", word] => RelayRequest::Source(InputSource::parse(word)?),
             ["told"] => RelayRequest::Told,
             ["attach"] => RelayRequest::Attach,
-            ["signal", key] => RelayRequest::Signal { key: value(&SignalKey::WORDS, key)? },
+            ["signal", key] => RelayRequest::Signal { key: SignalKey::parse(key)? },
             ["press", byte] => RelayRequest::Press { byte: byte.parse().ok()? },
             ["secret", length] => RelayRequest::Secret { length: length.parse().ok()? },
             ["untranslated", since] => RelayRequest::Untranslated { since: since.parse().ok()? },

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use super::input_history::InputHistory;
 use super::job::LeftJob;
-use super::protocol::{
-    ForegroundProgram, KeyModes, PromptState, TerminalState,
-    words::{value, word},
-};
+use super::protocol::{ForegroundProgram, KeyModes, PromptState, TerminalState};
 
 use crate::{
     json::{Object, Value},
@@ -15,6 +12,7 @@ use crate::{
     session::{Activity, Because, ProgramSaid, Report, ReportState},
     sys::pty::Size,
     terminal::queries::PrivateModes,
+    worded::worded,
 };
 
 /// The parts that need a look at processes, and are left out unless requested.
@@ -53,26 +51,17 @@ impl Parts {
     }
 }
 
-/// The kind of input that a program reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reads {
-    /// A command: the shell that reports is at its prompt.
-    Prompt,
-    Line,
-    Secret,
-    Raw,
-    /// To pass it on, as ssh does.
-    Far,
-}
-
-impl Reads {
-    pub(super) const WORDS: [(&str, Reads); 5] = [
-        ("prompt", Reads::Prompt),
-        ("line", Reads::Line),
-        ("secret", Reads::Secret),
-        ("raw", Reads::Raw),
-        ("far", Reads::Far),
-    ];
+worded! {
+    /// The kind of input that a program reads.
+    pub(crate) enum Reads {
+        /// A command: the shell that reports is at its prompt.
+        Prompt = "prompt",
+        Line = "line",
+        Secret = "secret",
+        Raw = "raw",
+        /// To pass it on, as ssh does.
+        Far = "far",
+    }
 }
 
 /// The verdict.
@@ -119,7 +108,7 @@ impl Input {
         let millis = |number: &str| number.parse().ok().map(Duration::from_millis);
         let [reads, held, least, timer] = told.split(',').collect::<Vec<_>>()[..] else { return None };
         Some(Input {
-            reads: Some(value(&Reads::WORDS, reads)?),
+            reads: Some(Reads::parse(reads)?),
             held: millis(held)?,
             least: millis(least)?,
             has_timer: timer == "1",
@@ -163,13 +152,13 @@ impl InputState {
         };
         Object::new()
             .text("state", state)
-            .bytes_or_null("cause", told.map(|(reads, _)| word(&Reads::WORDS, reads).as_bytes()))
+            .bytes_or_null("cause", told.map(|(reads, _)| reads.word().as_bytes()))
             .seconds_or_null("since", told.map(|(_, since)| since))
     }
 
     /// Parses such an object.
     pub(crate) fn parse(told: &Value) -> Option<InputState> {
-        let reads = told["cause"].as_str().and_then(|cause| value(&Reads::WORDS, cause));
+        let reads = told["cause"].as_str().and_then(Reads::parse);
         let since = told["since"].as_number().and_then(|since| parse_seconds(since.as_bytes()));
         Some(match (told["state"].as_str()?, reads.zip(since)) {
             ("perhaps", Some((reads, since))) => InputState::Perhaps { reads, since },
@@ -336,7 +325,7 @@ impl Snapshot {
         field("offset", number(Some(self.offset)));
         field("last", number(self.last));
         field("awaited", number(self.awaited));
-        field("prompt", Some(word(&PromptState::WORDS, self.prompt).to_owned()));
+        field("prompt", Some(self.prompt.word().to_owned()));
         field("lines", flag(self.lines));
         field("level", Some(self.level.to_string()));
         field("seq", number(self.seq));
@@ -371,7 +360,7 @@ impl Snapshot {
         field("terminal", Some(self.doing.to_string()));
         let Input { reads, held, least, has_timer } = self.input;
         let (held, least) = (held.as_millis(), least.as_millis());
-        let input = |reads| format!("{},{held},{least},{}", word(&Reads::WORDS, reads), u8::from(has_timer));
+        let input = |reads| format!("{},{held},{least},{}", Reads::word(reads), u8::from(has_timer));
         field("input", reads.map(input));
         field("program", self.program.as_ref().map(ForegroundProgram::encode));
         field("shell-waits", flag(self.shell_waits));
@@ -390,7 +379,7 @@ impl Snapshot {
                 "offset" => snapshot.offset = number()?,
                 "last" => snapshot.last = Some(number()?),
                 "awaited" => snapshot.awaited = Some(number()?),
-                "prompt" => snapshot.prompt = value(&PromptState::WORDS, told)?,
+                "prompt" => snapshot.prompt = PromptState::parse(told)?,
                 "lines" => snapshot.lines = true,
                 "level" => snapshot.level = told.parse().ok()?,
                 "seq" => snapshot.seq = Some(number()?),
@@ -416,7 +405,7 @@ impl Snapshot {
                 "seen" => snapshot.seen = number()?,
                 "activity" => snapshot.activity = Some(Activity::parse(told)?),
                 "because" => snapshot.because = Because::parse(told),
-                "turn" => snapshot.turn = Some(ReportState::parse(told.as_bytes())?),
+                "turn" => snapshot.turn = Some(ReportState::parse(told)?),
                 "since" => {
                     let since = parse_seconds(told.as_bytes());
                     snapshot.since = since.filter(|since| since.subsec_nanos() % 1_000 == 0)?;
@@ -432,7 +421,7 @@ impl Snapshot {
                     let (anchor, rest) = told.split_once(',')?;
                     snapshot.typing = Some(InputHistory::decode(anchor, &rest.replace(',', " "))?);
                 }
-                "terminal" => snapshot.doing = TerminalState::parse(told),
+                "terminal" => snapshot.doing = TerminalState::parse(told).unwrap_or_default(),
                 "input" => snapshot.input = Input::decode(told)?,
                 "program" => snapshot.program = Some(ForegroundProgram::decode(told)?),
                 "shell-waits" => snapshot.shell_waits = true,

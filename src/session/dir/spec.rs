@@ -44,7 +44,7 @@ impl ReportingShell {
         match (number, line.split_once(' ')) {
             (0, _) => Some(ReportingShell { secret: line.to_owned(), dialect: None }),
             (_, Some((secret, word))) => {
-                Some(ReportingShell { secret: secret.to_owned(), dialect: Some(Dialect::from_word(word)?) })
+                Some(ReportingShell { secret: secret.to_owned(), dialect: Some(Dialect::parse(word)?) })
             }
             (_, None) => None,
         }

@@ -11,28 +11,20 @@ use std::{
     path::Path,
 };
 
-/// The language in which a shell is told to report its commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    Bash,
-    Zsh,
-    Fish,
-    /// `sh`, whichever it is, dash, busybox ash, ksh93, mksh.
-    Posix,
+use crate::worded::worded;
+
+worded! {
+    /// The language in which a shell is told to report its commands.
+    pub(crate) enum Dialect {
+        Bash = "bash",
+        Zsh = "zsh",
+        Fish = "fish",
+        /// `sh`, whichever it is, dash, busybox ash, ksh93, mksh.
+        Posix = "posix",
+    }
 }
 
 impl Dialect {
-    const WORDS: [(&str, Dialect); 4] =
-        [("bash", Dialect::Bash), ("zsh", Dialect::Zsh), ("fish", Dialect::Fish), ("posix", Dialect::Posix)];
-
-    pub(crate) fn word(self) -> &'static str {
-        Dialect::WORDS.iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
-    }
-
-    pub(crate) fn from_word(word: &str) -> Option<Dialect> {
-        Dialect::WORDS.iter().find(|(other, _)| *other == word).map(|(_, dialect)| *dialect)
-    }
-
     /// The dialect of the process with these arguments, if it is a shell that reads its commands from its
     /// terminal. A login shell's name has a dash before it (login(1)).
     pub(crate) fn of_process(arguments: &[Vec<u8>]) -> Option<Dialect> {

@@ -15,6 +15,7 @@ use crate::{
         shell::{FoundMark, Mark, MarkParser},
     },
     terminal::tokenizer::{BEL, ESC},
+    worded::worded,
 };
 
 pub(crate) struct CommandTracker {
@@ -57,27 +58,20 @@ pub(crate) struct CommandTracker {
     pub(crate) cuts: Vec<Range<u64>>,
 }
 
-/// The position at which the output of a command begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Beginning {
-    /// Behind the mark that reports it.
-    #[default]
-    Mark,
-    /// There too, behind what fish does to its terminal: escape sequences, and a `\r`.
-    MarkAndSequences,
-    /// In the next line, because no mark reports it.
-    Line,
-    /// Behind the mark that reports it, once the shell has read the text.
-    Text,
-}
-
-impl Beginning {
-    pub(crate) const WORDS: [(&str, Beginning); 4] = [
-        ("mark", Beginning::Mark),
-        ("sequences", Beginning::MarkAndSequences),
-        ("line", Beginning::Line),
-        ("text", Beginning::Text),
-    ];
+worded! {
+    /// The position at which the output of a command begins.
+    #[derive(Default)]
+    pub(crate) enum Beginning {
+        /// Behind the mark that reports it.
+        #[default]
+        Mark = "mark",
+        /// There too, behind what fish does to its terminal: escape sequences, and a `\r`.
+        MarkAndSequences = "sequences",
+        /// In the next line, because no mark reports it.
+        Line = "line",
+        /// Behind the mark that reports it, once the shell has read the text.
+        Text = "text",
+    }
 }
 
 /// The progress of the command, according to the marks.

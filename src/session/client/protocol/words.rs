@@ -7,6 +7,7 @@ use crate::{
     session::shell::Dialect,
     sys::signals::{SIGINT, SIGQUIT, SIGTSTP},
     terminal::{keys::Application, text},
+    worded::worded,
 };
 
 /// The kind of client that follows changes.
@@ -34,18 +35,16 @@ impl Follower {
     }
 }
 
-/// A key that is a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SignalKey {
-    Interrupt,
-    Quit,
-    Suspend,
+worded! {
+    /// A key that is a signal.
+    pub(crate) enum SignalKey {
+        Interrupt = "INT",
+        Quit = "QUIT",
+        Suspend = "TSTP",
+    }
 }
 
 impl SignalKey {
-    pub(super) const WORDS: [(&str, SignalKey); 3] =
-        [("INT", SignalKey::Interrupt), ("QUIT", SignalKey::Quit), ("TSTP", SignalKey::Suspend)];
-
     /// The byte that a keyboard sends by default.
     pub(crate) fn byte(self) -> u8 {
         match self {
@@ -141,38 +140,21 @@ impl SizeSince {
     }
 }
 
-/// The state of a terminal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum TerminalState {
-    /// Its shell waits at its prompt.
-    Prompt,
-    /// A program waits for a line.
-    Line,
-    /// A hidden line is asked for.
-    Secret,
-    /// A program waits for keys.
-    Raw,
-    /// No program is seen to wait for input.
-    #[default]
-    Running,
-}
-
-impl TerminalState {
-    pub(super) const WORDS: [(&str, TerminalState); 5] = [
-        ("prompt", TerminalState::Prompt),
-        ("line", TerminalState::Line),
-        ("secret", TerminalState::Secret),
-        ("raw", TerminalState::Raw),
-        ("running", TerminalState::Running),
-    ];
-
-    pub(crate) fn word(self) -> &'static str {
-        word(&TerminalState::WORDS, self)
-    }
-
-    /// An unknown word, of another version, counts as the state in which no program is seen to wait.
-    pub(crate) fn parse(word: &str) -> TerminalState {
-        value(&TerminalState::WORDS, word).unwrap_or(TerminalState::Running)
+worded! {
+    /// The state of a terminal.
+    #[derive(Default)]
+    pub(crate) enum TerminalState {
+        /// Its shell waits at its prompt.
+        Prompt = "prompt",
+        /// A program waits for a line.
+        Line = "line",
+        /// A hidden line is asked for.
+        Secret = "secret",
+        /// A program waits for keys.
+        Raw = "raw",
+        /// No program is seen to wait for input.
+        #[default]
+        Running = "running",
     }
 }
 
@@ -220,7 +202,7 @@ impl ForegroundProgram {
             is_shell: is_shell == b'1',
             waits: waits == b'1',
             leads_elsewhere: leads_elsewhere == b'1',
-            shell: Dialect::from_word(shell),
+            shell: Dialect::parse(shell),
             name: String::from_utf8_lossy(&parse_hex(name)?).into_owned(),
         })
     }
@@ -231,45 +213,30 @@ impl ForegroundProgram {
     }
 }
 
-/// The state of the session's shell, according to its marks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum PromptState {
-    /// It has no marks, or has not come to its first.
-    #[default]
-    Unknown,
-    /// The shell is at its prompt, and waits for a command.
-    Stands,
-    /// The same, but keys have been typed there: there may be half a line.
-    Touched,
-    /// A line has been typed there, and the shell executes nothing yet: it has not read it, wants the rest of
-    /// it (PS2), or rejects it.
-    Entered,
-    /// A command is being executed.
-    Left,
-    /// A command has ended, and the prompt is about to come.
-    Coming,
+worded! {
+    /// The state of the session's shell, according to its marks.
+    #[derive(Default)]
+    pub(crate) enum PromptState {
+        /// It has no marks, or has not come to its first.
+        #[default]
+        Unknown = "unknown",
+        /// The shell is at its prompt, and waits for a command.
+        Stands = "stands",
+        /// The same, but keys have been typed there: there may be half a line.
+        Touched = "touched",
+        /// A line has been typed there, and the shell executes nothing yet: it has not read it, wants the rest of
+        /// it (PS2), or rejects it.
+        Entered = "entered",
+        /// A command is being executed.
+        Left = "left",
+        /// A command has ended, and the prompt is about to come.
+        Coming = "coming",
+    }
 }
 
 impl PromptState {
-    pub(in crate::session::client) const WORDS: [(&str, PromptState); 6] = [
-        ("unknown", PromptState::Unknown),
-        ("stands", PromptState::Stands),
-        ("touched", PromptState::Touched),
-        ("entered", PromptState::Entered),
-        ("left", PromptState::Left),
-        ("coming", PromptState::Coming),
-    ];
-
     /// The shell is at its prompt, whatever has been typed there.
     pub(crate) fn is_there(self) -> bool {
         matches!(self, PromptState::Stands | PromptState::Touched)
     }
-}
-
-pub(in crate::session::client) fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
-    words.iter().find(|(_, other)| *other == value).map_or("", |(word, _)| word)
-}
-
-pub(in crate::session::client) fn value<T: Copy>(words: &[(&'static str, T)], word: &str) -> Option<T> {
-    words.iter().find(|(other, _)| *other == word).map(|(_, value)| *value)
 }
