@@ -45,7 +45,12 @@ impl Object {
         }
     }
 
-    pub(crate) fn number(self, name: &str, value: i64) -> Object {
+    /// A number of any type; the largest one if it is larger than that.
+    pub(crate) fn number(self, name: &str, value: impl TryInto<i64>) -> Object {
+        self.whole(name, value.try_into().unwrap_or(i64::MAX))
+    }
+
+    fn whole(self, name: &str, value: i64) -> Object {
         self.raw(name, &value.to_string())
     }
 
@@ -53,11 +58,11 @@ impl Object {
     pub(crate) fn count_if_any(self, name: &str, value: u64) -> Object {
         match value {
             0 => self,
-            _ => self.number(name, i64::try_from(value).unwrap_or(i64::MAX)),
+            _ => self.number(name, value),
         }
     }
 
-    pub(crate) fn number_or_null(self, name: &str, value: Option<i64>) -> Object {
+    pub(crate) fn number_or_null(self, name: &str, value: Option<impl TryInto<i64>>) -> Object {
         match value {
             Some(value) => self.number(name, value),
             None => self.raw(name, "null"),
@@ -315,7 +320,7 @@ mod tests {
         let object = Object::new()
             .text("a", "q\"b\\n\n\u{1b}[0m\u{9b}é漢")
             .number("b", -1)
-            .number_or_null("c", None)
+            .number_or_null("c", None::<i64>)
             .seconds_or_null("d", Some(Duration::from_millis(1_500)))
             .truth("e", true)
             .list("f", &[b"x".to_vec(), b"\xff".to_vec()])

@@ -162,10 +162,8 @@ impl Failure {
     pub(crate) fn line(&self, who: &str, json: bool) -> Option<String> {
         let message = self.message()?;
         if json {
-            let object = Object::new()
-                .text("error", message)
-                .text("kind", self.kind())
-                .number("exit", self.code().into());
+            let object =
+                Object::new().text("error", message).text("kind", self.kind()).number("exit", self.code());
             return Some(object.and(self.0.evidence.as_ref()).line());
         }
         Some(format!("{who}: {}\n", text::escaped(message.as_bytes())))

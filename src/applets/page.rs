@@ -99,9 +99,7 @@ fn announce(address: SocketAddr, token: &Token, json: bool) -> Result<()> {
     if !json {
         return cli::print(format!("{url}\n"));
     }
-    let object = Object::new()
-        .text("address", &url)
-        .number("port", address.port().into())
-        .text("token", &token.to_string());
+    let object =
+        Object::new().text("address", &url).number("port", address.port()).text("token", &token.to_string());
     cli::print(object.line())
 }

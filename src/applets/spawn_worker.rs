@@ -168,7 +168,7 @@ fn spawn(call: &CommandLine, timeout: Option<Duration>) -> Result<()> {
         let object = Object::new()
             .text("handle", handle)
             .bytes("task_file", task.path().as_os_str().as_encoded_bytes())
-            .number("monitor", pid.into())
+            .number("monitor", pid)
             .bytes("monitor_log", log.as_os_str().as_encoded_bytes());
         cli::print(object.line())
     } else if foreground.is_some() {
@@ -236,7 +236,7 @@ fn object(view: &View) -> String {
         .bytes_or_null("session", session)
         .seconds_or_null("started", view.started.map(unix_seconds))
         .bytes("task_file", view.task.path().as_os_str().as_encoded_bytes())
-        .number_or_null("monitor", view.monitor.map(i64::from))
+        .number_or_null("monitor", view.monitor)
         .line()
 }
 

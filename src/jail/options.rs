@@ -176,11 +176,10 @@ impl JailOptions {
             .json("connect", &format!("[{}]", ports.join(",")))
             .truth("clear_env", self.hidden.clear)
             .list("hide_env", &globs);
-        let number = |value: Option<u64>| value.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
         let object = object
-            .number_or_null("memory", number(self.limits.memory))
-            .number_or_null("tasks", number(self.limits.tasks))
-            .number_or_null("cpu", number(self.limits.cpu));
+            .number_or_null("memory", self.limits.memory)
+            .number_or_null("tasks", self.limits.tasks)
+            .number_or_null("cpu", self.limits.cpu);
         Some(object.bytes_or_null("profile", self.profile.as_deref()))
     }
 }

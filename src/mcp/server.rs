@@ -606,7 +606,7 @@ impl Server<'_> {
             else {
                 continue;
             };
-            let seconds = i64::try_from(progress.since.elapsed().as_secs()).unwrap_or(i64::MAX);
+            let seconds = progress.since.elapsed().as_secs();
             progress.next = Deadline::after(PROGRESS);
             let params = Object::new()
                 .json("progressToken", progress.token.json())

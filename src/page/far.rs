@@ -122,7 +122,7 @@ impl Machine {
 
     /// Sends a request there, whose result has that number.
     pub(crate) fn ask(&mut self, number: u64, handle: &str, what: &str, body: &str) {
-        let order = Object::new().number("ask", number as i64).text("handle", handle);
+        let order = Object::new().number("ask", number).text("handle", handle);
         let mut line = order.text("what", what).text("body", body).line().into_bytes();
         self.received.asked.push(number);
         match self.call.is_under_way() {

@@ -81,7 +81,7 @@ impl PageFeed {
             Ok(Some(body)) => (http::OK, Some(body)),
             Err(refusal) => (refusal.status, None),
         };
-        let object = Object::new().number("answer", number as i64).text("status", status);
+        let object = Object::new().number("answer", number).text("status", status);
         let mut out = Vec::new();
         send(&mut out, object.json("body", body.as_deref().map_or("null", str::trim_end)));
         self.outbox.push(&out);

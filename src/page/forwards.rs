@@ -70,7 +70,7 @@ impl Forward {
     }
 
     fn answer(&self) -> Option<Done> {
-        self.here.map(|port| Ok(Some(Object::new().number("port", port.into()).line())))
+        self.here.map(|port| Ok(Some(Object::new().number("port", port).line())))
     }
 }
 

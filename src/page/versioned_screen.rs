@@ -130,7 +130,6 @@ impl VersionedScreen {
 
     /// The object for a page that has seen everything up to that number.
     pub(crate) fn object(&self, seen: u64) -> Object {
-        let number = |side: usize| i64::try_from(side).unwrap_or(i64::MAX);
         let Head { cols, rows, cursor } = self.head;
         let mut at = String::from("[");
         let mut fresh = String::from("{");
@@ -146,8 +145,8 @@ impl VersionedScreen {
         fresh.push('}');
         let cursor = cursor.map_or("null".to_owned(), |(row, col)| format!("[{row},{col}]"));
         Object::new()
-            .number("cols", number(cols))
-            .number("rows", number(rows))
+            .number("cols", cols)
+            .number("rows", rows)
             .json("cursor", &cursor)
             .json("at", &at)
             .json("fresh", &fresh)

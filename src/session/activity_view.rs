@@ -345,7 +345,7 @@ impl ActivityView {
             None => object.text("command", command),
         };
         let object = object
-            .number_or_null("exit_code", self.exit_code.map(i64::from))
+            .number_or_null("exit_code", self.exit_code)
             .seconds_or_null("started", started.map(unix_seconds))
             .seconds_or_null("ended", self.since.filter(|_| !alive));
         let object = self.end.describe_in_full(object);

@@ -88,15 +88,14 @@ impl ExitRecord {
             Some(ExitStatus::Signal(signal)) => Some(signals::name(signal)),
         };
         let pane = self.name.as_ref().map_or(self.handle.as_str(), Name::as_str);
-        let lasted = self.started.zip(self.ended).map(|(started, ended)| {
-            let lasted = ended.duration_since(started).unwrap_or_default();
-            i64::try_from(lasted.as_millis()).unwrap_or(i64::MAX)
-        });
+        let lasted = self.started.zip(self.ended);
+        let lasted =
+            lasted.map(|(started, ended)| ended.duration_since(started).unwrap_or_default().as_millis());
         let object = Object::new()
             .text("type", "pty_exited")
             .text("session_id", self.handle.as_str())
             .text("pane_id", pane)
-            .number("exit_code", self.status.map_or(-1, ExitStatus::number).into())
+            .number("exit_code", self.status.map_or(-1, ExitStatus::number))
             .list("last_lines", &self.last_lines)
             .bytes_or_null("session_title", self.settings.title.as_deref())
             .bytes_or_null("session_description", self.settings.description.as_deref())
@@ -107,7 +106,7 @@ impl ExitRecord {
             .seconds_or_null("started", self.started.map(unix_seconds))
             .seconds_or_null("ended", self.ended.map(unix_seconds))
             .number_or_null("duration_ms", lasted)
-            .number("output_bytes", i64::try_from(self.output_bytes).unwrap_or(i64::MAX))
+            .number("output_bytes", self.output_bytes)
             .truth("drained", self.drained);
         self.usage.describe(object).line()
     }

@@ -69,18 +69,17 @@ pub(crate) struct CommandEntry {
 impl CommandEntry {
     /// The fields of its line.
     pub(crate) fn describe(&self, object: Object) -> Object {
-        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         object
-            .number("command_id", number(self.id))
+            .number("command_id", self.id)
             .text("command", &self.command)
             .text("source", self.source.word())
             .seconds_or_null("started", Some(self.started))
-            .number_or_null("duration_ms", self.duration.map(|duration| number(duration.as_millis() as u64)))
-            .number_or_null("exit_code", self.exit_code.map(i64::from))
+            .number_or_null("duration_ms", self.duration.map(|duration| duration.as_millis()))
+            .number_or_null("exit_code", self.exit_code)
             .bytes_or_null("folder", self.folder.as_deref().map(str::as_bytes))
-            .number("offset", number(self.offset))
-            .number_or_null("length", self.length.map(number))
-            .number("shell", number(self.shell as u64))
+            .number("offset", self.offset)
+            .number_or_null("length", self.length)
+            .number("shell", self.shell)
     }
 
     /// Its duration and its exit code, for people; `-` if unknown.

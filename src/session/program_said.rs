@@ -76,9 +76,7 @@ impl ProgramSaid {
     /// The fields of an object that describes a session.
     pub(crate) fn describe(&self, object: Object) -> Object {
         let progress = self.progress.map(|progress| {
-            Object::new()
-                .text("state", progress.word())
-                .number_or_null("percent", progress.percent().map(i64::from))
+            Object::new().text("state", progress.word()).number_or_null("percent", progress.percent())
         });
         object
             .objects("program_status", self.statuses.iter().map(status_object))
@@ -141,7 +139,7 @@ fn status_object(status: &ProgramStatus) -> Object {
         .text("id", &status.id)
         .text("state", status.state.word())
         .bytes_or_null("kind", status.kind.map(|kind| kind.word().as_bytes()))
-        .number_or_null("progress", status.progress.map(i64::from))
+        .number_or_null("progress", status.progress)
         .bytes_or_null("app", text(&status.app).as_deref())
         .bytes_or_null("title", text(&status.title).as_deref())
         .bytes_or_null("msg", text(&status.message).as_deref())
@@ -177,7 +175,7 @@ impl SaidNotice {
     }
 
     fn object(&self) -> Object {
-        self.describe(Object::new().number("number", i64::try_from(self.number).unwrap_or(i64::MAX)))
+        self.describe(Object::new().number("number", self.number))
     }
 
     fn parse(told: &Value) -> Option<SaidNotice> {

@@ -59,8 +59,7 @@ impl Frames {
     }
 
     fn frame(&mut self, data: &[u8], lines: &mut String) {
-        let offset = i64::try_from(self.offset).unwrap_or(i64::MAX);
-        let object = Object::new().text("type", "output").number("offset", offset).bytes("data", data);
+        let object = Object::new().text("type", "output").number("offset", self.offset).bytes("data", data);
         *lines += &object.count_if_any("lost", std::mem::take(&mut self.lost)).line();
         self.offset += data.len() as u64;
     }
@@ -68,17 +67,17 @@ impl Frames {
 
 /// The size of a terminal, as all objects have it.
 pub(crate) fn size(cols: u16, rows: u16) -> Object {
-    Object::new().number("cols", cols.into()).number("rows", rows.into())
+    Object::new().number("cols", cols).number("rows", rows)
 }
 
 /// The terminal's size has changed.
 pub(crate) fn resize(cols: u16, rows: u16) -> String {
-    Object::new().text("type", "resize").number("cols", cols.into()).number("rows", rows.into()).line()
+    Object::new().text("type", "resize").number("cols", cols).number("rows", rows).line()
 }
 
 /// The end, for readers that know no exit record.
 pub(crate) fn legacy_exit(code: i32) -> String {
-    Object::new().text("type", "exit").number("code", code.into()).line()
+    Object::new().text("type", "exit").number("code", code).line()
 }
 
 #[cfg(test)]

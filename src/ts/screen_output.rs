@@ -36,20 +36,17 @@ impl ScreenForm {
 }
 
 fn described(screen: &Screen, lines: Vec<String>) -> Object {
-    let number = |side: usize| i64::try_from(side).unwrap_or(i64::MAX);
     let ((cols, rows), (row, col)) = (screen.size(), screen.cursor());
     let lines: Vec<Vec<u8>> = lines.into_iter().map(String::into_bytes).collect();
-    let size = Object::new().number("cols", number(cols)).number("rows", number(rows));
-    let cursor = Object::new()
-        .number("row", number(row))
-        .number("col", number(col))
-        .truth("visible", screen.has_visible_cursor());
+    let size = Object::new().number("cols", cols).number("rows", rows);
+    let cursor =
+        Object::new().number("row", row).number("col", col).truth("visible", screen.has_visible_cursor());
     let links = screen.links();
     let links = links.iter().map(|link| {
         Object::new()
-            .number("row", number(link.row + 1))
-            .number("col", number(link.col + 1))
-            .number("length", number(link.length))
+            .number("row", link.row + 1)
+            .number("col", link.col + 1)
+            .number("length", link.length)
             .text("url", link.address)
     });
     Object::new()

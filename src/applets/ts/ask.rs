@@ -618,9 +618,9 @@ fn print(session: &SessionDir, output: &[u8], told: &Told, deadline: Deadline) -
         .bytes_or_null("detail", met.map(|met| met.detail.as_bytes()))
         .bytes_or_null("terminal", doing.map(|doing| doing.word().as_bytes()))
         .bytes_or_null("question", question.as_ref().map(|question| question.as_bytes()))
-        .number("offset", i64::try_from(end).unwrap_or(i64::MAX));
+        .number("offset", end);
     let object = match left_out {
-        Some(count) => object.number("left_out", i64::try_from(count).unwrap_or(i64::MAX)),
+        Some(count) => object.number("left_out", count),
         None => object,
     };
     cli::print(object.count_if_any("lost", lost).line())

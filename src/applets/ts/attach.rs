@@ -144,7 +144,7 @@ impl Follower<'_> {
             .bytes_or_null("name", name.as_ref().map(|name| name.as_str().as_bytes()))
             .bytes("command", &self.session.command()?)
             .object_or_null("size", size.map(|size| frames::size(size.cols, size.rows)))
-            .number("offset", i64::try_from(self.shown).unwrap_or(i64::MAX));
+            .number("offset", self.shown);
         self.size = size;
         self.print(&init.line())
     }

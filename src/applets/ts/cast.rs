@@ -114,13 +114,11 @@ impl Cast {
         let title = session.settings().title;
         let name = session.name();
         let title = title.as_deref().or(name.as_ref().map(|name| name.as_str().as_bytes()));
-        let header = Object::new()
-            .number("version", 2)
-            .number("width", size.cols.into())
-            .number("height", size.rows.into());
+        let header =
+            Object::new().number("version", 2).number("width", size.cols).number("height", size.rows);
         // A session with an unknown start has none.
         let header = match begun {
-            Some(begun) => header.number("timestamp", i64::try_from(begun.as_secs()).unwrap_or(i64::MAX)),
+            Some(begun) => header.number("timestamp", begun.as_secs()),
             None => header,
         };
         let header = header.bytes("command", &session.command()?);

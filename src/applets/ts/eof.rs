@@ -57,7 +57,6 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let keys = if modes.half_line { &[byte, byte][..] } else { &[byte] };
     let typed = sending::type_all(&session, keys, InputSource::Key, timeout)?;
     if call.json() {
-        let typed = i64::try_from(typed).unwrap_or(i64::MAX);
         let object = Object::new().text("handle", handle.as_str()).number("typed", typed);
         return cli::print(object.line());
     }

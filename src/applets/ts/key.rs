@@ -50,7 +50,6 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let type_all = |bytes: &[u8]| sending::type_all(&session, bytes, InputSource::Key, timeout);
     let count = press_all(&session, text, &names, no_secret, type_all)?;
     if call.json() {
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
         let object = Object::new().text("handle", session.handle().as_str()).number("typed", count);
         return cli::print(object.line());
     }

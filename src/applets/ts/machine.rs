@@ -103,7 +103,7 @@ fn list(state_dir: &StateDir, json: bool) -> Result<()> {
                 .bytes_or_null("version", version.as_ref().map(String::as_bytes))
                 .bytes_or_null("system", machine.as_ref().map(String::as_bytes))
                 .seconds_or_null("round_trip", round_trip)
-                .number_or_null("calls", told.as_ref().map(|told| told.calls.into()));
+                .number_or_null("calls", told.as_ref().map(|told| told.calls));
             lines += &object.line();
             continue;
         }

@@ -178,8 +178,8 @@ fn object(
     Object::new()
         .text("handle", session.handle().as_str())
         .text("result", result)
-        .number_or_null("exit_code", exit_code.map(i64::from))
-        .number("duration_ms", i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+        .number_or_null("exit_code", exit_code)
+        .number("duration_ms", duration.as_millis())
         .bytes("output", output)
 }
 

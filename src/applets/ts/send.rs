@@ -101,7 +101,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     session.check_input()?;
     if submits {
         let count = submit(&session, text, timeout)?;
-        return print(call, &session, |object| object.number("typed", count as i64).truth("taken", true));
+        return print(call, &session, |object| object.number("typed", count).truth("taken", true));
     }
     if paste || no_secret {
         let mut client = RelayClient::open(&session)?.ok_or_else(|| session.ended())?;
@@ -117,7 +117,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         text.push(b'\r');
     }
     let count = sending::type_all(&session, &text, InputSource::Send, timeout)?;
-    print(call, &session, |object| object.number("typed", i64::try_from(count).unwrap_or(i64::MAX)))
+    print(call, &session, |object| object.number("typed", count))
 }
 
 fn print(call: &CommandLine, session: &SessionDir, more: impl Fn(Object) -> Object) -> Result<()> {

@@ -61,11 +61,10 @@ fn json(state_dir: &StateDir, session: &SessionDir) -> Result<String> {
     let size = overview.size.map(|size| frames::size(size.cols, size.rows));
     // A session without a log is still shown.
     let log = session.log().ok().and_then(|log| Some((log.start().ok()?, log.length().ok()?)));
-    let number = |offset| i64::try_from(offset).unwrap_or(i64::MAX);
-    let log = log.map(|(start, end)| Object::new().number("start", number(start)).number("end", number(end)));
+    let log = log.map(|(start, end)| Object::new().number("start", start).number("end", end));
     Ok(overview
         .json()
-        .number_or_null("pid", session.pid().map(i64::from))
+        .number_or_null("pid", session.pid())
         .bytes_or_null(
             "restarted_as",
             session.restarted_as().as_ref().map(|handle| handle.as_str().as_bytes()),

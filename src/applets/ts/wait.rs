@@ -160,7 +160,7 @@ fn print(state_dir: &StateDir, session: &SessionDir, met: &Met, lost: u64, json:
         .text("handle", handle)
         .text("condition", met.condition)
         .text("detail", &met.detail)
-        .number("offset", i64::try_from(met.offset).unwrap_or(i64::MAX));
+        .number("offset", met.offset);
     let object = match met.condition {
         "exit" => Notice::describe(state_dir.end_of(session).as_ref(), object),
         _ => object,

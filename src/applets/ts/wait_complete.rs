@@ -66,7 +66,7 @@ fn print(session: &SessionDir, completion: Completion, json: bool) -> Result<()>
     }
     let object = Object::new()
         .text("handle", session.handle().as_str())
-        .number("seq", i64::try_from(completion.seq).unwrap_or(i64::MAX))
-        .number("exit_code", completion.code.into());
+        .number("seq", completion.seq)
+        .number("exit_code", completion.code);
     cli::print(object.line())
 }

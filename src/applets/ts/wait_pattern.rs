@@ -83,7 +83,6 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 }
 
 fn print(handle: &str, pattern: &[u8], offset: u64, lost: u64) -> Result<()> {
-    let offset = i64::try_from(offset).unwrap_or(i64::MAX);
     let object = Object::new().text("handle", handle).bytes("pattern", pattern).number("offset", offset);
     cli::print(object.count_if_any("lost", lost).line())
 }

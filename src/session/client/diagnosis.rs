@@ -119,7 +119,7 @@ impl Diagnosis {
             .bytes_or_null("foreground", self.program.as_ref().map(|program| program.name.as_bytes()))
             .bytes_or_null("last_line", self.last_line.as_ref().map(|line| line.as_bytes()))
             .bytes_or_null("question", self.question.as_ref().map(|question| question.as_bytes()))
-            .number("elapsed_ms", i64::try_from(self.waited.as_millis()).unwrap_or(i64::MAX))
+            .number("elapsed_ms", self.waited.as_millis())
     }
 
     /// Does a program wait for input that is not a shell at its prompt, as far as all output has been
