@@ -84,19 +84,22 @@ fn print_rendered(
     let end = range.end - cut_off as u64;
     let (text, lost) = rendered::text(session, &log, range.start..end, &[], colours == Colours::Kept)?;
     let (text, left_out) = shortened(text, form.max, session.handle(), &(range.start..end));
-    if !form.json {
-        cli::print(text)?;
-    } else {
-        let object = Object::new()
-            .text("handle", session.handle().as_str())
-            .number("offset", number(range.start))
-            .number("next_offset", number(end))
-            .bytes("output", &text);
-        let object = with_left_out(object, (left_out > 0).then_some(left_out));
-        cli::print(object.count_if_any("lost", lost).line())?;
+    match form.json {
+        true => cli::print(object(session, range.start..end, &text, left_out, lost).line())?,
+        false => cli::print(text)?,
     }
     warn_of_lost(lost, form.json);
     Ok(end)
+}
+
+fn object(session: &SessionDir, range: Range<u64>, output: &[u8], left_out: u64, lost: u64) -> Object {
+    Object::new()
+        .text("handle", session.handle().as_str())
+        .number("offset", range.start)
+        .number("next_offset", range.end)
+        .bytes("output", output)
+        .count_if_any("left_out", left_out)
+        .count_if_any("lost", lost)
 }
 
 /// Prints a range, and returns its end: with `strip`, an incomplete character or sequence at the end
@@ -139,43 +142,33 @@ pub(crate) fn print(session: &SessionDir, range: Range<u64>, form: OutputForm) -
         // Raw output holds nothing back.
         let ends_here = !form.strip || form.complete || number + 1 < count;
         let tail = if ends_here { part.end } else { part.end.saturating_sub(TAIL).max(part.start) };
-        let mut pieces = log.pieces(part.start, tail);
-        while let Some(piece) = pieces.next()? {
-            match piece {
-                Piece::Gap(gone) => lost += gone,
-                Piece::Bytes(block) => {
-                    give(filter.feed(block))?;
+        end = part.start;
+        for (until, is_tail) in [(tail, false), (part.end, true)] {
+            let mut pieces = log.pieces(end, until);
+            while let Some(piece) = pieces.next()? {
+                match piece {
+                    Piece::Gap(gone) => lost += gone,
+                    Piece::Bytes(block) if is_tail => {
+                        for byte in block {
+                            give(filter.feed_one(*byte))?;
+                        }
+                    }
+                    Piece::Bytes(block) => drop(give(filter.feed(block))?),
                 }
             }
+            end = pieces.offset();
         }
-        end = pieces.offset();
         if ends_here {
             give(filter.finish())?;
             continue;
         }
-        let mut pieces = log.pieces(end, part.end);
-        while let Some(piece) = pieces.next()? {
-            match piece {
-                Piece::Gap(gone) => lost += gone,
-                Piece::Bytes(block) => {
-                    for byte in block {
-                        give(filter.feed_one(*byte))?;
-                    }
-                }
-            }
-        }
-        end = pieces.offset();
         let (rest, unfinished) = filter.rest();
         give(rest)?;
         end -= unfinished;
     }
     if form.json {
-        let object = Object::new()
-            .text("handle", session.handle().as_str())
-            .number("offset", number(range.start))
-            .number("next_offset", number(end))
-            .bytes("output", &collected);
-        let object = with_left_out(object, gap.map(|gap| gap.end - gap.start)).count_if_any("lost", lost);
+        let left_out = gap.map_or(0, |gap| gap.end - gap.start);
+        let object = object(session, range.start..end, &collected, left_out, lost);
         cli::written(stdout.write_all(object.line().as_bytes()))?;
     }
     cli::written(stdout.flush())?;
@@ -340,11 +333,16 @@ pub(crate) fn lost_in_words(lost: u64) -> String {
 
 /// The line that replaces the omitted part; `last` is the byte before it.
 pub(crate) fn gap_line(handle: &Handle, gap: &Range<u64>, last: u8) -> String {
-    let (offset, limit) = (gap.start, gap.end - gap.start);
+    left_out_line(handle, gap.end - gap.start, gap, last)
+}
+
+/// The same for this many bytes of a range's answer.
+fn left_out_line(handle: &Handle, left_out: u64, whole: &Range<u64>, last: u8) -> String {
+    let (offset, limit) = (whole.start, whole.end - whole.start);
     let newline = if last == b'\n' { "" } else { "\n" };
     let handle = machine::as_called(handle);
     format!(
-        "{newline}[nbs: {limit} bytes left out; nbs-ts read {handle} --offset={offset} --limit={limit}]\n"
+        "{newline}[nbs: {left_out} bytes left out; nbs-ts read {handle} --offset={offset} --limit={limit}]\n"
     )
 }
 
@@ -364,26 +362,8 @@ pub(crate) fn shortened(
     let first = &answer[..start - shorter_by(&answer[start.saturating_sub(near)..=start]) as usize];
     let last = &answer[end + later_by(&answer[end - 1..(end + near).min(answer.len())]) as usize..];
     let left_out = (answer.len() - first.len() - last.len()) as u64;
-    let newline = if first.last().is_none_or(|byte| *byte == b'\n') { "" } else { "\n" };
-    let handle = machine::as_called(handle);
-    let line = format!(
-        "{newline}[nbs: {left_out} bytes left out; nbs-ts read {handle} --offset={} --limit={}]\n",
-        whole.start,
-        whole.end - whole.start
-    );
+    let line = left_out_line(handle, left_out, whole, first.last().copied().unwrap_or(b'\n'));
     ([first, line.as_bytes(), last].concat(), left_out)
-}
-
-/// The same for JSON: how many bytes were left out, where any were.
-pub(crate) fn with_left_out(object: Object, left_out: Option<u64>) -> Object {
-    match left_out {
-        Some(count) => object.number("left_out", number(count)),
-        None => object,
-    }
-}
-
-fn number(offset: u64) -> i64 {
-    i64::try_from(offset).unwrap_or(i64::MAX)
 }
 
 /// Gives stretches of the log one after another, with `\n` for `\r\n`.

@@ -194,7 +194,7 @@ impl Run<'_> {
             }
             _ => object,
         };
-        let object = output::with_left_out(object, left_out);
+        let object = object.count_if_any("left_out", left_out.unwrap_or(0));
         cli::print(object.count_if_any("lost", self.printer.lost).line())
     }
 }
