@@ -8,12 +8,11 @@
 //! The answers are those of the terminal that the emulator is. The relay gives them,
 //! and it alone: a terminal that a person has attached is not asked as well.
 
-use std::fmt::Write;
-
 use crate::terminal::{
     notices,
     parser::Parser,
     program_status,
+    text::push,
     tokenizer::{BEL, C1_LEAD, State, Step, control_sequence_length, is_c1, text_length},
 };
 
@@ -386,10 +385,6 @@ impl Query {
 
 /// DA1: a VT420 with selective erasing, side margins, colours and rectangles, as the emulator is.
 const ATTRIBUTES: &[u8] = b"\x1b[?64;6;21;22;28c";
-
-fn push(answer: &mut String, part: std::fmt::Arguments) {
-    answer.write_fmt(part).expect("a String takes all");
-}
 
 /// How many flags are kept on the stack of kitty's keyboard protocol, as in kitty.
 const KITTY_DEPTH: usize = 8;

@@ -6,8 +6,8 @@
 use super::{
     Screen,
     svg::{
-        self, BACKGROUND, COLS, FOREGROUND, GlyphKind, MIDDLE_COL, MIDDLE_ROW, PIXEL, ROWS, Rect, Rgb,
-        colours, mixed, underline_ink,
+        self, BACKGROUND, COLS, GlyphKind, MIDDLE_COL, MIDDLE_ROW, PIXEL, ROWS, Rect, Rgb, colours, mixed,
+        underline_ink,
     },
 };
 use crate::{
@@ -103,11 +103,7 @@ impl Canvas {
     fn draw(&mut self, font: &str, line: &Line, col: usize, row: usize, is_cursor: bool) {
         let cell = line.cell(col);
         let pen = cell.pen;
-        let (ink, paper) = match colours(pen) {
-            (_, paper) if is_cursor && paper == FOREGROUND => (FOREGROUND, BACKGROUND),
-            _ if is_cursor => (BACKGROUND, FOREGROUND),
-            usual => usual,
-        };
+        let (ink, paper) = colours(pen, is_cursor);
         let (x, y) = (MARGIN + col * COLS, MARGIN + row * ROWS);
         // One that is wide in the last column is cut off.
         let width = (COLS * (1 + usize::from(cell.is_wide()))).min(self.width - MARGIN - x);
@@ -117,7 +113,6 @@ impl Canvas {
         if pen.has(Pen::HIDDEN) {
             return;
         }
-        let ink = if pen.has(Pen::DIM) { mixed(ink, paper, 60) } else { ink };
         self.decorate(x, y, width, ink, pen);
         match GlyphKind::of(line, col) {
             GlyphKind::Blank => {}
@@ -237,19 +232,13 @@ impl Canvas {
 /// A corner from the middle of the cell to two of its sides, as `╭╮╯╰` have it.
 fn corner(code: usize) -> Vec<Rect> {
     let (is_left, is_up) = (matches!(code, 0x256e | 0x256f), matches!(code, 0x256f | 0x2570));
-    let rect = |x: usize, y: usize, width: usize, height: usize| Rect {
-        x: x * PIXEL,
-        y: y * PIXEL,
-        width: width * PIXEL,
-        height: height * PIXEL,
-    };
     let side = match is_left {
-        true => rect(0, MIDDLE_ROW, MIDDLE_COL, 1),
-        false => rect(MIDDLE_COL + 1, MIDDLE_ROW, COLS - MIDDLE_COL - 1, 1),
+        true => Rect::in_pixels(0, MIDDLE_ROW, MIDDLE_COL, 1),
+        false => Rect::in_pixels(MIDDLE_COL + 1, MIDDLE_ROW, COLS - MIDDLE_COL - 1, 1),
     };
     let end = match is_up {
-        true => rect(MIDDLE_COL, 0, 1, MIDDLE_ROW),
-        false => rect(MIDDLE_COL, MIDDLE_ROW + 1, 1, ROWS - MIDDLE_ROW - 1),
+        true => Rect::in_pixels(MIDDLE_COL, 0, 1, MIDDLE_ROW),
+        false => Rect::in_pixels(MIDDLE_COL, MIDDLE_ROW + 1, 1, ROWS - MIDDLE_ROW - 1),
     };
     vec![side, end]
 }

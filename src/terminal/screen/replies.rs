@@ -1,7 +1,5 @@
 //! Answers that only the screen can tell.
 
-use std::fmt::Write;
-
 use super::{
     Cursor, HIGHEST_LEVEL, Screen, Writing,
     modes::{ANSI, Mode, is_never_set},
@@ -10,6 +8,7 @@ use super::{
 use crate::terminal::{
     parser::Parser,
     screen::grid::Pen,
+    text::push,
     tokenizer::{BEL, Step},
 };
 
@@ -182,8 +181,4 @@ impl Screen {
             _ => return None,
         })
     }
-}
-
-fn push(text: &mut String, part: std::fmt::Arguments) {
-    text.write_fmt(part).expect("a String takes all");
 }

@@ -160,8 +160,10 @@ impl Screen {
                     screen.modes.set(mode, last == b'h');
                 }
             }),
-            b'r' => self.set_region(),
-            b's' if self.modes.has(Mode::SIDE_MARGINS) => self.set_sides(),
+            b'r' => self.set_margins(self.height(), |screen, rows| (screen.top, screen.bottom) = rows),
+            b's' if self.modes.has(Mode::SIDE_MARGINS) => {
+                self.set_margins(self.cols(), |screen, cols| (screen.left, screen.right) = cols)
+            }
             b's' => self.save_cursor(),
             b't' => self.titles.stack(&self.parser),
             b'u' => self.restore_cursor(),
@@ -169,25 +171,12 @@ impl Screen {
         }
     }
 
-    fn set_region(&mut self) {
-        let last = self.height() - 1;
-        let top = self.parser.count_at(0) - 1;
-        let bottom =
-            self.parser.value(1).filter(|row| *row > 0).map_or(last, |row| usize::from(row) - 1).min(last);
-        if top < bottom {
-            (self.top, self.bottom) = (top, bottom);
-            self.move_from_origin(0, 0);
-        }
-    }
-
-    /// DECSLRM.
-    fn set_sides(&mut self) {
-        let last = self.cols() - 1;
-        let left = self.parser.count_at(0) - 1;
-        let right =
-            self.parser.value(1).filter(|col| *col > 0).map_or(last, |col| usize::from(col) - 1).min(last);
-        if left < right {
-            (self.left, self.right) = (left, right);
+    /// DECSTBM and DECSLRM: the first row or column, and the last, of this many.
+    fn set_margins(&mut self, count: usize, set: fn(&mut Screen, (usize, usize))) {
+        let first = self.parser.count_at(0) - 1;
+        let last = self.parser.value(1).filter(|last| *last > 0).map_or(count, usize::from).min(count) - 1;
+        if first < last {
+            set(self, (first, last));
             self.move_from_origin(0, 0);
         }
     }

@@ -1,9 +1,10 @@
 //! A screen as lines of text.
 
-use std::fmt::Write;
-
 use super::{Link, Screen, modes::Mode};
-use crate::terminal::screen::grid::{Cell, Colour, Line, Pen};
+use crate::terminal::{
+    screen::grid::{Cell, Colour, Line, Pen},
+    text::push,
+};
 
 impl Screen {
     pub(crate) fn size(&self) -> (usize, usize) {
@@ -296,8 +297,4 @@ fn push_colour(colour: Colour, base: u8, text: &mut String) {
         (_, Some([red, green, blue])) => push(text, format_args!(";{};2;{red};{green};{blue}", base + 8)),
         _ => {}
     }
-}
-
-fn push(text: &mut String, part: std::fmt::Arguments) {
-    text.write_fmt(part).expect("a String takes all");
 }

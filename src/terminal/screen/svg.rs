@@ -14,12 +14,15 @@
 //! All of one colour is one element, so that it is small. No font, no script and no file
 //! from elsewhere is needed.
 
-use std::{fmt::Write, ops::Range};
+use std::ops::Range;
 
 use super::{Screen, modes::Mode};
-use crate::terminal::screen::{
-    grid::{Colour, Line, Pen},
-    width,
+use crate::terminal::{
+    screen::{
+        grid::{Colour, Line, Pen},
+        width,
+    },
+    text::push,
 };
 
 /// The picture's unit is half a pixel, so that all its numbers are whole ones: to print
@@ -170,17 +173,12 @@ impl Screen {
                 is_cursor(at) == is_cursor(col) && (cell.is_right_half() || cell.pen == pen)
             };
             let end = (col + 1..length).find(|at| !goes_on(*at)).unwrap_or(length);
-            let (ink, paper) = match colours(pen) {
-                (_, paper) if is_cursor(col) && paper == FOREGROUND => (FOREGROUND, BACKGROUND),
-                _ if is_cursor(col) => (BACKGROUND, FOREGROUND),
-                usual => usual,
-            };
+            let (ink, paper) = colours(pen, is_cursor(col));
             let ground = Rect { x: col * WIDTH, y, width: (end - col) * WIDTH, height: HEIGHT };
             if paper != BACKGROUND || is_cursor(col) {
                 picture.papers.push(ground.of(paper));
             }
             if !pen.has(Pen::HIDDEN) {
-                let ink = if pen.has(Pen::DIM) { mixed(ink, paper, 60) } else { ink };
                 picture.decorate(ground, ink, pen);
                 picture.characters(line, col..end, y, ink, paper);
             }
@@ -518,7 +516,7 @@ pub(super) fn dots(code: usize) -> Vec<Rect> {
 }
 
 impl Rect {
-    fn in_pixels(x: usize, y: usize, width: usize, height: usize) -> Rect {
+    pub(super) fn in_pixels(x: usize, y: usize, width: usize, height: usize) -> Rect {
         Rect { x: x * PIXEL, y: y * PIXEL, width: width * PIXEL, height: height * PIXEL }
     }
 
@@ -585,15 +583,20 @@ fn push_groups(
     *text += if last.is_some() { close } else { "" };
 }
 
-/// The colour of text, and of its background.
-pub(super) fn colours(pen: Pen) -> (Rgb, Rgb) {
+/// The colour of text, and of its background; the cursor is a block of another.
+pub(super) fn colours(pen: Pen, is_cursor: bool) -> (Rgb, Rgb) {
     // Bold text in one of the first eight colours is bright, as in most terminals.
     let foreground = match pen.foreground.index() {
         Some(index @ 0..8) if pen.has(Pen::BOLD) => Colour::indexed(index + 8),
         _ => pen.foreground,
     };
     let (ink, paper) = (rgb(foreground).unwrap_or(FOREGROUND), rgb(pen.background).unwrap_or(BACKGROUND));
-    if pen.has(Pen::INVERSE) { (paper, ink) } else { (ink, paper) }
+    let (ink, paper) = match if pen.has(Pen::INVERSE) { (paper, ink) } else { (ink, paper) } {
+        (_, FOREGROUND) if is_cursor => (FOREGROUND, BACKGROUND),
+        _ if is_cursor => (BACKGROUND, FOREGROUND),
+        usual => usual,
+    };
+    (if pen.has(Pen::DIM) { mixed(ink, paper, 60) } else { ink }, paper)
 }
 
 /// The colour of the underline.
@@ -635,10 +638,6 @@ fn hex(colour: Rgb) -> String {
 
 fn number([red, green, blue]: Rgb) -> usize {
     usize::from(red) << 16 | usize::from(green) << 8 | usize::from(blue)
-}
-
-fn push(text: &mut String, part: std::fmt::Arguments) {
-    text.write_fmt(part).expect("a String takes all");
 }
 
 fn push_escaped(text: &mut String, part: &str) {

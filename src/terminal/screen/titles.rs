@@ -1,6 +1,9 @@
 //! The titles of the window and of its icon.
 
-use crate::terminal::parser::Parser;
+use crate::{
+    numbers::{hex, parse_hex},
+    terminal::parser::Parser,
+};
 
 /// As many are kept on the stack as xterm keeps.
 pub(super) const MOST: usize = 10;
@@ -28,7 +31,8 @@ pub(super) struct Pushed {
 impl Titles {
     /// OSC 0, 1 and 2.
     pub(super) fn set(&mut self, number: u16, text: &str) {
-        let decoded = if self.set_by_digits { decoded(text) } else { None };
+        let digits = Some(text).filter(|_| self.set_by_digits);
+        let decoded = digits.and_then(|digits| String::from_utf8(parse_hex(digits)?).ok());
         let text = decoded.as_deref().unwrap_or(text);
         let title: String = text.chars().filter(|character| !character.is_control()).collect();
         if number != 1 {
@@ -90,7 +94,7 @@ impl Titles {
     pub(super) fn told(&self, title: Option<&str>) -> String {
         let title = title.unwrap_or_default();
         match self.told_by_digits {
-            true => title.bytes().map(|byte| format!("{byte:02x}")).collect(),
+            true => hex(title.as_bytes()),
             false => title.chars().map(harmless).collect(),
         }
     }
@@ -102,11 +106,4 @@ fn harmless(character: char) -> char {
         _ if character.is_alphanumeric() => character,
         _ => '_',
     }
-}
-
-/// The text that these digits encode, if it is text.
-fn decoded(digits: &str) -> Option<String> {
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
-    String::from_utf8(bytes?).ok()
 }

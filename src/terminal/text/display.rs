@@ -1,9 +1,13 @@
 //! Output and typed text, shown on a line: control characters escaped, and the last lines that a
 //! person can see.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, fmt};
 
 use crate::terminal::text::strip::Strip;
+
+pub(crate) fn push(text: &mut String, part: fmt::Arguments) {
+    fmt::Write::write_fmt(text, part).expect("a String takes all");
+}
 
 /// Other people's bytes on one line, so that no terminal acts on any of them.
 ///
