@@ -10,8 +10,7 @@ use std::{
 
 use crate::sys::{
     clock,
-    deadline::Deadline,
-    poll::{PIPE_ROOM, PollSet},
+    poll::{self, PIPE_ROOM},
 };
 
 /// How much may wait for a reader; lines that come on top of it are lost, and
@@ -50,7 +49,7 @@ impl HelperLog {
 
     /// Writes as much as there is room for.
     pub(crate) fn write(&mut self) {
-        while !self.waiting.is_empty() && self.has_room() {
+        while !self.waiting.is_empty() && poll::is_writable(&io::stdout()).unwrap_or(false) {
             // Standard output is not ours to make non-blocking.
             let count = self.waiting.len().min(PIPE_ROOM);
             let mut stdout = io::stdout().lock();
@@ -61,12 +60,5 @@ impl HelperLog {
             }
             self.waiting.drain(..count);
         }
-    }
-
-    fn has_room(&self) -> bool {
-        let stdout = io::stdout();
-        let mut poll_set = PollSet::new();
-        poll_set.writable(&stdout, ());
-        poll_set.wait(Deadline::after(std::time::Duration::ZERO)).is_ok_and(|events| !events.is_empty())
     }
 }

@@ -186,13 +186,6 @@ pub(crate) fn signal_group(leader: &std::process::Child, signal: i32) -> io::Res
     Ok(rustix::process::kill_process_group(rustix::process::Pid::from_child(leader), signal)?)
 }
 
-/// Ends a child that leads a process group, and all of the group.
-pub(crate) fn kill_group(leader: &std::process::Child) -> io::Result<()> {
-    // It is not collected yet, so the number is its own.
-    let group = rustix::process::Pid::from_child(leader);
-    Ok(rustix::process::kill_process_group(group, rustix::process::Signal::KILL)?)
-}
-
 /// From now on the kernel writes no core dump of us, and no other process of our user may read our
 /// memory (prctl(2), PR_SET_DUMPABLE).
 pub(crate) fn leave_no_core() -> io::Result<()> {

@@ -108,15 +108,15 @@ fn is_local(address: SocketAddr) -> bool {
 fn tcp_inode(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<u32>> {
     let canonical = |address: SocketAddr| (address.ip().to_canonical(), address.port());
     let wanted = (canonical(local), canonical(remote));
-    for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
+    for table in TCP_TABLES {
         let file = match fs::File::open(table) {
             // A kernel may have no version 6.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             file => file?,
         };
         for line in BufReader::new(file).lines().skip(1) {
-            match tcp_line(&line?) {
-                Some((local, remote, inode)) if (local, remote) == wanted => return Ok(Some(inode)),
+            match TcpLine::parse(&line?) {
+                Some(line) if (line.local, line.remote) == wanted => return Ok(Some(line.inode)),
                 _ => {}
             }
         }
@@ -126,11 +126,25 @@ fn tcp_inode(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<u32>> {
 
 type Address = (IpAddr, u16);
 
-/// The addresses and the inode in a line of /proc/net/tcp or tcp6.
-fn tcp_line(line: &str) -> Option<(Address, Address, u32)> {
-    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-    let inode = fields.get(9)?.parse().ok()?;
-    Some((tcp_address(fields.get(1)?)?, tcp_address(fields.get(2)?)?, inode))
+/// The tables of TCP sockets (proc_pid_net(5)); a kernel without IPv6 has only the first.
+pub(crate) const TCP_TABLES: [&str; 2] = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
+
+/// A line of them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TcpLine {
+    pub(crate) local: Address,
+    remote: Address,
+    pub(crate) listens: bool,
+    pub(crate) inode: u32,
+}
+
+impl TcpLine {
+    pub(crate) fn parse(line: &str) -> Option<TcpLine> {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, local, remote, state, _, _, _, _, _, inode, ..] = fields[..] else { return None };
+        let (local, remote) = (tcp_address(local)?, tcp_address(remote)?);
+        Some(TcpLine { local, remote, listens: state == "0A", inode: inode.parse().ok()? })
+    }
 }
 
 /// An address is there as words of 32 bits, each as it lies in memory.
@@ -304,21 +318,26 @@ mod tests {
         let rest = "01 00000000:00000000 00:00000000 00000000  1000        0 446447 1 0000000000000000 20 4";
         let (local, remote) = (word([127, 0, 0, 1]), word([192, 0, 2, 7]));
         let line = format!("   3: {local}:1F90 {remote}:0016 {rest}");
-        let expected = (address("127.0.0.1:8080"), address("192.0.2.7:22"), 446_447);
-        assert_eq!(tcp_line(&line), Some(expected));
+        let expected = (address("127.0.0.1:8080"), address("192.0.2.7:22"), false, 446_447);
+        let parsed =
+            |line: &str| TcpLine::parse(line).map(|line| (line.local, line.remote, line.listens, line.inode));
+        assert_eq!(parsed(&line), Some(expected));
+        let listening =
+            line.replace(&format!("0016 {rest}"), &format!("0016 {}", rest.replacen("01", "0A", 1)));
+        assert!(parsed(&listening).is_some_and(|(.., listens, _)| listens));
         let (none, mapped) = (word([0; 4]), word([0, 0, 0xff, 0xff]));
         let line = format!(
             "   3: {none}{none}{mapped}{local}:1F90 {none}{none}{none}{}:0016 {rest}",
             word([0, 0, 0, 1])
         );
-        assert_eq!(tcp_line(&line), Some((address("127.0.0.1:8080"), address("[::1]:22"), 446_447)));
+        assert_eq!(parsed(&line), Some((address("127.0.0.1:8080"), address("[::1]:22"), false, 446_447)));
         for line in [
             "",
             "  sl  local_address rem_address   st",
             "0: 7F:1 7F:2 01 0 0 0 0 0 1",
             "0: x:y 0:0 0 0 0 0 0 0 z",
         ] {
-            assert_eq!(tcp_line(line), None, "{line}");
+            assert_eq!(parsed(line), None, "{line}");
         }
     }
 

@@ -132,7 +132,7 @@ impl Process {
 
     /// The values that these variables had at its start.
     pub(crate) fn variables<const N: usize>(&self, names: [&str; N]) -> [Option<Vec<u8>>; N] {
-        let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
+        let environment = self.environment();
         let value = |name: &str| {
             let mut entries = environment.split(|byte| *byte == 0);
             entries.find_map(|entry| Some(entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
@@ -382,10 +382,9 @@ impl Thread {
     /// Without it, /proc/PID/wchan names the kernel function, which says less but only requires the right to
     /// read.
     pub(crate) fn awaits(&self) -> Awaited {
-        let called = fs::read_to_string(self.0.join("syscall")).ok();
-        let awaited = match called.as_deref().and_then(Called::parse).map(|called| (called.kind(), called)) {
-            None | Some((SyscallKind::Unknown, _)) => self.sleeps_in(),
-            Some((kind, called)) => Awaited::Input(self.inputs(kind, &called)),
+        let awaited = match self.called() {
+            None => self.sleeps_in(),
+            Some(called) => Awaited::Input(self.inputs(called.kind(), &called)),
         };
         // The call of a stopped thread is still shown, so this comes last.
         if awaited == Awaited::Input(Vec::new()) || !self.is_asleep() { Awaited::Other } else { awaited }
@@ -393,21 +392,26 @@ impl Thread {
 
     /// Does it sleep until a child of its process has ended?
     pub(crate) fn awaits_child(&self) -> bool {
-        let called = fs::read_to_string(self.0.join("syscall")).ok();
-        let awaits = match called.as_deref().and_then(Called::parse).map(|called| called.kind()) {
-            // As in `sleeps_in`: where we may not see the call.
-            None | Some(SyscallKind::Unknown) => fs::read_to_string(self.0.join("wchan"))
-                .is_ok_and(|wchan| wchan.trim().starts_with("do_wait")),
-            Some(kind) => kind == SyscallKind::Wait,
+        let awaits = match self.called() {
+            None => self.wchan().starts_with("do_wait"),
+            Some(called) => called.kind() == SyscallKind::Wait,
         };
         awaits && self.is_asleep()
     }
 
     /// How long it sleeps in its call at most. A read has no timeout.
     pub(crate) fn timeout(&self) -> Timeout {
-        let called = fs::read_to_string(self.0.join("syscall")).ok();
-        let called = called.as_deref().and_then(Called::parse);
-        called.map_or(Timeout::Unknown, |called| called.timeout(|address| self.memory(address, 16)))
+        self.called().map_or(Timeout::Unknown, |called| called.timeout(|address| self.memory(address, 16)))
+    }
+
+    /// The system call that it is in, if we may see it and know its number.
+    fn called(&self) -> Option<Called> {
+        let called = Called::parse(&fs::read_to_string(self.0.join("syscall")).ok()?)?;
+        (called.kind() != SyscallKind::Unknown).then_some(called)
+    }
+
+    fn wchan(&self) -> String {
+        fs::read_to_string(self.0.join("wchan")).unwrap_or_default().trim().to_owned()
     }
 
     /// Its total CPU time, in nanoseconds: the first word of its schedstat (the kernel's
@@ -461,9 +465,8 @@ impl Thread {
 
     /// Interprets the name of the kernel function in which it sleeps.
     fn sleeps_in(&self) -> Awaited {
-        let wchan = fs::read_to_string(self.0.join("wchan")).unwrap_or_default();
         // A compiler's clone of a function has a suffix: `.constprop.0`.
-        match wchan.trim().split('.').next().unwrap_or_default() {
+        match self.wchan().split('.').next().unwrap_or_default() {
             // "0" means a running thread, or one that we may not inspect.
             "" | "0" => Awaited::Hidden,
             // Linux 5.4 to 6.18 sleep in the former, which sockets use as well.

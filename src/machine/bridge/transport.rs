@@ -15,6 +15,7 @@ use crate::{
         deadline::Deadline,
         files,
         poll::{self, PollSet},
+        signals::SIGKILL,
     },
     terminal::text,
 };
@@ -129,7 +130,7 @@ impl Drop for Transport {
         self.input = None;
         // It has a process group of its own, with all that it has started. If all of it has already
         // ended, the result is the same.
-        let _ = child::kill_group(&self.process);
+        let _ = child::signal_group(&self.process, SIGKILL);
         let _ = self.process.wait();
     }
 }

@@ -116,10 +116,9 @@ fn traceparent(session: &SessionDir) -> Option<(String, String)> {
     if !process.had_in_environment(ours.as_bytes()) {
         return None;
     }
-    let environment = process.environment();
-    let entries = environment.split(|byte| *byte == 0);
-    let value = entries.filter_map(|entry| entry.strip_prefix(b"TRACEPARENT=")).next()?;
-    let parts: Vec<&str> = std::str::from_utf8(value).ok()?.split('-').collect();
+    let [value] = process.variables(["TRACEPARENT"]);
+    let value = String::from_utf8(value?).ok()?;
+    let parts: Vec<&str> = value.split('-').collect();
     let is_hex =
         |part: &str, length| part.len() == length && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     match parts[..] {
