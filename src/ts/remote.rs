@@ -103,10 +103,18 @@ struct Part {
     words: Vec<OsString>,
 }
 
-impl Plan {
-    /// `None`: the call is for this machine alone.
-    fn of(verb: &str, call: &CommandLine) -> Result<Option<Plan>> {
-        let sessions = call.operands("SESSION");
+/// The machines that the options of a call name.
+struct Places {
+    /// As `--on` has them.
+    on: Vec<OsString>,
+    /// The worker of `--wait`, as it is called there.
+    worker: Option<OsString>,
+    /// The session of `--inherit-cwd`, and its machine.
+    inherits: Option<(Option<MachineName>, OsString)>,
+}
+
+impl Places {
+    fn of(call: &CommandLine) -> Result<Places> {
         let mut on = call.values("on", cli::some)?;
         let mut worker = None;
         if let Some(value) = call.optional("wait", cli::some)? {
@@ -117,7 +125,8 @@ impl Plan {
             }
         }
         // It is the default of --on, and so of no call that names its sessions.
-        if on.is_empty() && call.takes("on") && sessions.is_empty() && !call.has("wait") {
+        let names_none = call.operands("SESSION").is_empty() && !call.has("wait");
+        if on.is_empty() && call.takes("on") && names_none {
             on.extend(default_on());
         }
         // The directory of a session is on that session's machine.
@@ -125,6 +134,15 @@ impl Plan {
         if let Some((Some(machine), _)) = inherits.as_ref().filter(|_| on.is_empty()) {
             on.push(machine.as_str().into());
         }
+        Ok(Places { on, worker, inherits })
+    }
+}
+
+impl Plan {
+    /// `None`: the call is for this machine alone.
+    fn of(verb: &str, call: &CommandLine) -> Result<Option<Plan>> {
+        let sessions = call.operands("SESSION");
+        let Places { on, worker, inherits } = Places::of(call)?;
         let named = machines(&on)?;
         let table = match verb {
             "list" => (call.has("long") || call.has("waiting")) && !call.json(),
@@ -174,18 +192,18 @@ impl Plan {
                 "the session of --inherit-cwd is not on the machine of --on".into(),
             ));
         }
-        let is_many = parts.len() > 1 || on.iter().any(|on| on == name::ALL);
         let starts = ["create", "ensure"].contains(&verb);
-        if is_many && starts {
-            return Err(Failure::bad_args("--on must name one machine for a new session".into()));
-        }
-        if is_many && verb == WORKER && !call.has("list") {
-            return Err(Failure::bad_args("--on must name one machine for a worker".into()));
-        }
-        if starts && call.has("owner") {
-            return Err(Failure::bad_args(
-                "cannot use --owner with --on: it is a process of this machine".into(),
-            ));
+        let is_many = parts.len() > 1 || on.iter().any(|on| on == name::ALL);
+        let refused = match verb {
+            _ if is_many && starts => "--on must name one machine for a new session",
+            WORKER if is_many && !call.has("list") => "--on must name one machine for a worker",
+            _ if starts && call.has("owner") => {
+                "cannot use --owner with --on: it is a process of this machine"
+            }
+            _ => "",
+        };
+        if !refused.is_empty() {
+            return Err(Failure::bad_args(refused.into()));
         }
         let stdin = match call.optional("secret-fd", cli::number)? {
             Some(descriptor) => Some(Stdin::Secret(descriptor)),
@@ -223,99 +241,8 @@ impl Plan {
             let words = [vec![verb.into()], words].concat();
             return attach::attach(&format!("{machine}:"), &words);
         }
-        let mut call = begin(verb, &machine, words, self.timeout)?;
-        let mut printer = Printer::new(verb, Some(machine), &self);
-        let mut stdin = match self.stdin {
-            Some(Stdin::Secret(descriptor)) => {
-                child::leave_no_core().trying("keep the secret out of a core")?;
-                let mut secret = secret::read(descriptor)?;
-                call.give_stdin(&secret);
-                call.give_stdin(b"\n");
-                call.end_stdin();
-                secret.fill(0);
-                None
-            }
-            Some(Stdin::Ours) => Some(io::stdin()),
-            None => {
-                call.end_stdin();
-                None
-            }
-        };
-        // The others end by them, as they would here.
-        let passed: &[i32] = match verb {
-            "run" | WORKER => signals::to_end(),
-            _ => &[],
-        };
-        let mut signals = passed
-            .iter()
-            .map(|signal| Ok((*signal, Signals::catch(&[*signal])?)))
-            .collect::<io::Result<Vec<_>>>()
-            .trying("catch signals")?;
-        let mut printed = Ok(());
-        loop {
-            let mut came = Vec::new();
-            call.drive(&mut came);
-            for came in came {
-                match came {
-                    Came::Ended(end) => {
-                        printed
-                            .and_then(|()| printer.finish())
-                            .map_err(|failure| unprinted(verb, failure))?;
-                        return outcome(verb, end, printer.is_nonsense());
-                    }
-                    _ if printed.is_err() => {}
-                    Came::Stderr(bytes) => printer.stderr(&bytes),
-                    Came::Stdout(bytes) => {
-                        printed = printer.stdout(&bytes);
-                        if printed.is_err() {
-                            // A command whose output cannot be printed is interrupted, there as here.
-                            match passed.first() {
-                                Some(signal) => call.signal(*signal),
-                                None => return printed,
-                            }
-                        }
-                    }
-                }
-            }
-            let mut poll_set = PollSet::new();
-            call.watch(&mut poll_set, CallEvent::Call);
-            if let Some(stdin) = stdin.as_ref().filter(|_| call.wants_stdin()) {
-                poll_set.readable(stdin, CallEvent::Stdin);
-            }
-            let stdout = io::stdout();
-            if self.follows {
-                poll_set.gone(&stdout, CallEvent::ReaderGone);
-            }
-            for (index, (_, signals)) in signals.iter().enumerate() {
-                poll_set.readable(signals, CallEvent::Signal(index));
-            }
-            for event in poll_set.wait(call.deadline()).trying("wait for the other machine")? {
-                match event {
-                    CallEvent::Call => {}
-                    CallEvent::ReaderGone => return Err(Failure::reader_gone()),
-                    CallEvent::Signal(index) => {
-                        let (signal, caught) = &mut signals[index];
-                        if caught.take() && !call.is_open() {
-                            let message = format!("{}: interrupted while disconnected", call.machine());
-                            return Err(Failure::status(LOST, "lost", Some(message)));
-                        }
-                        call.signal(*signal);
-                    }
-                    CallEvent::Stdin => {
-                        let mut buffer = vec![0; 64 * 1024];
-                        match child::read_stdin(&mut buffer) {
-                            Ok(0) => {
-                                call.end_stdin();
-                                stdin = None;
-                            }
-                            Ok(count) => call.give_stdin(&buffer[..count]),
-                            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                            Err(error) => return Err(error).trying("read standard input"),
-                        }
-                    }
-                }
-            }
-        }
+        let printer = Printer::new(verb, Some(machine.clone()), &self);
+        SingleCall::begin(verb, &machine, words, &self, printer)?.finish()
     }
 
     /// The result of several calls: the exit code of the first that failed, unless one was enough.
@@ -441,6 +368,134 @@ enum CallEvent {
     Stdin,
     ReaderGone,
     Signal(usize),
+}
+
+/// A call to one machine, under way: its streams and signals are those of this process.
+struct SingleCall {
+    verb: String,
+    call: RemoteCall,
+    printer: Printer,
+    /// Until the input has ended.
+    stdin: Option<io::Stdin>,
+    /// Those that are passed on. The others end this process, and the call with it, as they would here.
+    signals: Vec<(i32, Signals)>,
+    printed: Result<()>,
+    follows: bool,
+}
+
+impl SingleCall {
+    fn begin(
+        verb: &str,
+        machine: &MachineName,
+        words: Vec<OsString>,
+        plan: &Plan,
+        printer: Printer,
+    ) -> Result<SingleCall> {
+        let mut call = begin(verb, machine, words, plan.timeout)?;
+        match plan.stdin {
+            Some(Stdin::Secret(descriptor)) => {
+                child::leave_no_core().trying("keep the secret out of a core")?;
+                let mut secret = secret::read(descriptor)?;
+                call.give_stdin(&secret);
+                call.give_stdin(b"\n");
+                call.end_stdin();
+                secret.fill(0);
+            }
+            Some(Stdin::Ours) => {}
+            None => call.end_stdin(),
+        }
+        let passed: &[i32] = match verb {
+            "run" | WORKER => signals::to_end(),
+            _ => &[],
+        };
+        let signals = passed
+            .iter()
+            .map(|signal| Ok((*signal, Signals::catch(&[*signal])?)))
+            .collect::<io::Result<_>>()
+            .trying("catch signals")?;
+        Ok(SingleCall {
+            verb: verb.into(),
+            call,
+            printer,
+            stdin: (plan.stdin == Some(Stdin::Ours)).then(io::stdin),
+            signals,
+            printed: Ok(()),
+            follows: plan.follows,
+        })
+    }
+
+    fn finish(mut self) -> Result<()> {
+        loop {
+            let mut came = Vec::new();
+            self.call.drive(&mut came);
+            for came in came {
+                match came {
+                    Came::Ended(end) => {
+                        self.printed
+                            .and_then(|()| self.printer.finish())
+                            .map_err(|failure| unprinted(&self.verb, failure))?;
+                        return outcome(&self.verb, end, self.printer.is_nonsense());
+                    }
+                    _ if self.printed.is_err() => {}
+                    Came::Stderr(bytes) => self.printer.stderr(&bytes),
+                    Came::Stdout(bytes) => {
+                        self.printed = self.printer.stdout(&bytes);
+                        if self.printed.is_err() {
+                            // A command whose output cannot be printed is interrupted, there as here.
+                            match self.signals.first() {
+                                Some((signal, _)) => self.call.signal(*signal),
+                                None => return self.printed,
+                            }
+                        }
+                    }
+                }
+            }
+            self.wait()?;
+        }
+    }
+
+    /// Waits until something happens, and passes on what came here.
+    fn wait(&mut self) -> Result<()> {
+        let mut poll_set = PollSet::new();
+        self.call.watch(&mut poll_set, CallEvent::Call);
+        if let Some(stdin) = self.stdin.as_ref().filter(|_| self.call.wants_stdin()) {
+            poll_set.readable(stdin, CallEvent::Stdin);
+        }
+        let stdout = io::stdout();
+        if self.follows {
+            poll_set.gone(&stdout, CallEvent::ReaderGone);
+        }
+        for (index, (_, signals)) in self.signals.iter().enumerate() {
+            poll_set.readable(signals, CallEvent::Signal(index));
+        }
+        for event in poll_set.wait(self.call.deadline()).trying("wait for the other machine")? {
+            match event {
+                CallEvent::Call => {}
+                CallEvent::ReaderGone => return Err(Failure::reader_gone()),
+                CallEvent::Signal(index) => {
+                    let (signal, caught) = &mut self.signals[index];
+                    if caught.take() && !self.call.is_open() {
+                        let message = format!("{}: interrupted while disconnected", self.call.machine());
+                        return Err(Failure::status(LOST, "lost", Some(message)));
+                    }
+                    self.call.signal(*signal);
+                }
+                CallEvent::Stdin => {
+                    let mut buffer = vec![0; 64 * 1024];
+                    match child::read_stdin(&mut buffer) {
+                        Ok(0) => {
+                            self.call.end_stdin();
+                            self.stdin = None;
+                        }
+                        Ok(count) => self.call.give_stdin(&buffer[..count]),
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(error).trying("read standard input"),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The machines that `--on` names, `None` for this one.
