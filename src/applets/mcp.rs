@@ -1,4 +1,4 @@
-//! mcp - sessions for clients of the model context protocol
+//! mcp - sessions for clients of the Model Context Protocol
 //!
 //! Usage: nbs-mcp [options]
 //!
@@ -8,9 +8,9 @@
 //! (`send` with keys: `key`; with an answer: `answer`). Its arguments are the
 //! command's options (`--idle-timeout` is idle_timeout). It returns the command's
 //! output as text, or the object of --json if the client reads that. It cuts
-//! output at 10 KB, and says at the end how to read the rest. Options useless to
-//! a client are not arguments: of `create` --owner, --parent, --pager,
-//! --no-helper and --require-helper, of `list` --follow, of `screen` --svg, and
+//! output at 10 KB, and says at the end how to read the rest. Options that are
+//! useless to a client are not arguments: --owner, --parent, --pager, --no-helper
+//! and --require-helper of `create`, --follow of `list`, --svg of `screen`, and
 //! those for secrets.
 //!
 //! Speaks version 2026-07-28, and 2025-11-25, 2025-06-18 and 2025-03-26, which
@@ -18,7 +18,7 @@
 //! `wait` stops waiting, a `run` interrupts its command. When the client
 //! disconnects, the sessions and their programs live on.
 //!
-//! A secret does not go through a model: the tools type nothing at a secret
+//! Secrets never pass through a model: the tools type nothing at a secret
 //! prompt. The user types it, in a shell: nbs-ts send --secret-stdin SESSION
 //!
 //! Options:

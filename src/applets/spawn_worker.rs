@@ -8,18 +8,18 @@
 //! instructions, a Status block, a Log), starts an agent on it, prints the
 //! worker's handle, ROLE-XXXXXXXX, and returns.
 //!
-//! A monitor in the background ends the worker's sessions, those with its handle
+//! A background monitor ends the worker's sessions, that is, those with its handle
 //! in their names. It does so when the State in the task file is completed, done,
 //! failed or escalated; at the timeout; or when the task file has been gone for
 //! 5 s. It saves their output in WORKER.log beside the task file (whose times are
 //! UTC). Its own log is $TMPDIR/nbs-spawn-worker-monitor-PID.log (--json prints
 //! the path). SIGTERM to the monitor ends worker and monitor.
 //!
-//! SKILL-FILE is a path from here, or from ~/.nbs. The agent is nbs-claude, of
+//! SKILL-FILE is a path from here, or from ~/.nbs. The agent is nbs-claude, from
 //! PROJECT-ROOT/.nbs/bin, PROJECT-ROOT/bin, ~/.nbs/bin or PATH. INSTRUCTIONS may
 //! be any text except an option of this command.
 //!
-//! --list prints a line for each worker, oldest first, with tabs between: handle,
+//! --list prints a tab-separated line for each worker, oldest first: handle,
 //! state, session (or -), age. The monitor writes the states timeout and ended
 //! (by a person or a signal) into the task file. A lost worker has an open task
 //! but no session or monitor. --wait waits until a worker has ended, and prints

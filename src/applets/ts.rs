@@ -2,10 +2,10 @@
 //!
 //! Usage: nbs-ts COMMAND [arguments]
 //!
-//! Each call acts and exits. A session lives on in a process of its own, and
+//! Each call does its work and exits. A session lives on in its own process, and
 //! keeps its state in plain files in $NBS_TS_HOME (or ~/.nbs-ts). Calls name a
 //! session by its handle, which `create` prints, or by @NAME. Only `run` and
-//! `ask` have other exit codes than these:
+//! `ask` have exit codes other than these:
 //!
 //! Exit codes:
 //!   0                 success
@@ -92,7 +92,7 @@ const TASKS: [(&str, &[&str]); 7] = [
     ),
     ("End", &["kill", "exit-code", "events"]),
     ("On machines", &["exec", "cp", "forward", "machine"]),
-    ("Look after", &["hooks", "doctor", "gc", "help"]),
+    ("Maintain", &["hooks", "doctor", "gc", "help"]),
 ];
 
 /// Commands of tmux, screen and docker, and ours for the same.

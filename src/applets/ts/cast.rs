@@ -2,9 +2,9 @@
 //!
 //! Usage: nbs-ts cast [--command=N] SESSION
 //!
-//! Prints the output, its times and the terminal's sizes of a session that was
-//! created with --record. If the session is alive, prints them up to now. Omits
-//! the shell's marks. The format is asciicast v2, a JSON value a line, which
+//! Prints the output of a session that was created with --record, with its times
+//! and the terminal's sizes. If the session is alive, prints them up to now. Omits
+//! the shell's marks. The format is asciicast v2, one JSON value per line, which
 //! asciinema plays.
 //!
 //! Options:

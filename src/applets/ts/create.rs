@@ -19,7 +19,7 @@
 //!   --title=TEXT      a title, for `list --json` and events
 //!   --description=TEXT
 //!                     a description, for the same
-//!   --parent=TEXT     the requester, for the same
+//!   --parent=TEXT     the session's requester, for the same
 //!   --timeout=TIME    end it this long after it starts
 //!   --idle-timeout=TIME
 //!                     end it when nothing is printed or typed for TIME
@@ -31,7 +31,7 @@
 //!   --read-root=DIR   let its processes read only below DIR, the write roots
 //!                     and the system's directories, and write only below the
 //!                     write roots (repeatable; none: no DIR)
-//!   --no-network      let them make no socket except pairs
+//!   --no-network      allow them no sockets except socket pairs
 //!   --connect=PORT    with --no-network: allow TCP connections to PORT
 //!                     (repeatable)
 //!   --clear-env       start with HOME, PATH, TERM, LANG, USER, SHELL, TMPDIR,

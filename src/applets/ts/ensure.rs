@@ -1,10 +1,11 @@
-//! ensure - print the handle of the live session of a name, or start it
+//! ensure - print the handle of the live session with a name, or start it
 //!
 //! Usage: nbs-ts ensure --name=NAME [options] [COMMAND...]
 //!
 //! If a live session has the name, prints its handle (the newest one's, as @NAME
-//! does) and ignores the other options. If the options confine the session, it
-//! fails if that one may do more. If none is alive, starts one as `create` would.
+//! does) and ignores the other options. If they confine the session and the live
+//! one may do more, `ensure` fails. If none is alive, it starts one as `create`
+//! would.
 //! The default command is `bash`, or `sh` if there is no bash. Concurrent calls
 //! start one session, and all print its handle.
 //!
@@ -18,7 +19,7 @@
 //!   --title=TEXT      a title, for `list --json` and events
 //!   --description=TEXT
 //!                     a description, for the same
-//!   --parent=TEXT     the requester, for the same
+//!   --parent=TEXT     the session's requester, for the same
 //!   --timeout=TIME    end it this long after it starts
 //!   --idle-timeout=TIME
 //!                     end it when nothing is printed or typed for TIME
@@ -30,7 +31,7 @@
 //!   --read-root=DIR   let its processes read only below DIR, the write roots
 //!                     and the system's directories, and write only below the
 //!                     write roots (repeatable; none: no DIR)
-//!   --no-network      let them make no socket except pairs
+//!   --no-network      allow them no sockets except socket pairs
 //!   --connect=PORT    with --no-network: allow TCP connections to PORT
 //!                     (repeatable)
 //!   --clear-env       start with HOME, PATH, TERM, LANG, USER, SHELL, TMPDIR,

@@ -11,7 +11,7 @@
 //! so does everything that the program has started there, except sessions. While
 //! the connection is lost, the program goes on, and nothing is lost or repeated.
 //!
-//! It takes the place of ssh: `rsync -e 'nbs-ts exec'`,
+//! It can replace ssh: `rsync -e 'nbs-ts exec'`,
 //! `GIT_SSH_COMMAND='nbs-ts exec' git clone MACHINE:repo`.
 //!
 //! Exit codes:

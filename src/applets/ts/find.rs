@@ -1,4 +1,4 @@
-//! find - print the handle of the session of a name
+//! find - print the handle of the session with a name
 //!
 //! Usage: nbs-ts find [options] NAME
 //!

@@ -1,4 +1,4 @@
-//! forward - make a port of another machine reachable here, or the reverse
+//! forward - make a port of another machine reachable here, or vice versa
 //!
 //! Usage: nbs-ts forward [options] MACHINE FORWARD...
 //!

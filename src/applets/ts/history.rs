@@ -3,12 +3,12 @@
 //! Usage: nbs-ts history [--follow|--export=FORM] [options] [SESSION]
 //!        nbs-ts history [options] --all|--name=PATTERN
 //!
-//! Prints a line for each command, also for those that a person typed, oldest
-//! first: number, start, duration, exit code, directory, command. A command that
-//! runs has neither a duration nor an exit code. Without SESSION, it is the
-//! session that the call is in. With --all or --name, sorts the commands of all
-//! sessions, on all machines, by their start; then the session's handle begins
-//! each line.
+//! Prints a line for each command, including those that a person typed, oldest
+//! first: number, start, duration, exit code, directory, command. A running
+//! command has neither a duration nor an exit code. Without SESSION, shows the
+//! session that the call runs in. With --all or --name, sorts the commands of all
+//! sessions, on all machines, by their start; each line then begins with the
+//! session's handle.
 //!
 //! The shells are those that report: the session's own, and nested ones after
 //! `integrate`. `read --command=N` prints the output of command N. nbs drops the
@@ -20,7 +20,7 @@
 //!   --since=TIME      only commands that began at most TIME ago
 //!   --last=N          of those, only the last N
 //!   --follow          continue with each command that ends, until the session
-//!                     ends; omit those that run
+//!                     ends; omit running ones
 //!   --export=FORM     print another form: otel (for each command that has ended,
 //!                     an OpenTelemetry span, below the TRACEPARENT of a live
 //!                     session) or sh (a script that executes them again)

@@ -4,15 +4,15 @@
 //!
 //! AGENT is claude, codex, copilot, cursor, gemini, opencode or qwen. `install`
 //! adds hooks to its settings that call `report` when it begins to work, asks for
-//! permission, or is done (cursor: only when it is done). All else in its
-//! settings stays as it is, comments too. `install` changes nothing if the hooks
-//! are there already. It prints what you must still confirm in the agent.
+//! permission, or is done (cursor: only when it is done). Everything else in its
+//! settings stays unchanged, including comments. If the hooks are there already,
+//! `install` changes nothing. It prints what you must still confirm in the agent.
 //! `remove` removes them. `show` prints the file, whether they are in it, and its
 //! content with them.
 //!
 //! The settings are where the agent looks for them: below your home directory, or
 //! where CLAUDE_CONFIG_DIR, CODEX_HOME, COPILOT_HOME or XDG_CONFIG_HOME say.
-//! Outside of a session the hooks do nothing.
+//! Outside a session the hooks do nothing.
 //!
 //! Options:
 //!   --json            print an object: agent, file, installed, changed, confirm;

@@ -14,7 +14,7 @@
 //! A key that the terminal now turns into a signal (C-c, C-\, C-z) acts at once,
 //! even if the program is not reading and typed input is queued. The terminal
 //! then discards that input, up to the end of what was being typed. A `send` that
-//! had begun fails; one that waits its turn goes on.
+//! had begun fails; one that is still queued goes on.
 //!
 //! Options:
 //!   --stdin           type the text on standard input first, without Enter

@@ -3,15 +3,15 @@
 //! Usage: nbs-ts list [options]
 //!        nbs-ts list --follow --json [--name=PATTERN] [--on=MACHINE]
 //!
-//! Prints a line for each, oldest first, with tabs between: handle, alive or
-//! dead, name (or -), command.
+//! Prints a tab-separated line for each, oldest first: handle, alive or dead, name
+//! (or -), command.
 //!
 //! With --long, prints columns for a person: sessions that wait for input first,
 //! then those that are done. The activity is what the session reports (`report`),
 //! else what its program reports, else what nbs sees. It is waiting, failed, done,
 //! working, idle (a shell at its prompt) or dead. A session is waiting if a
 //! program waits for a line, a secret or, idle for a second, for keys. The next
-//! column says since when.
+//! column shows since when.
 //!
 //! Options:
 //!   --long            show session, activity, since, program, directory, and

@@ -10,8 +10,8 @@
 //! not added, nbs connects to the host of that name by ssh. nbs keeps the words
 //! as they are in $NBS_TS_HOME/machines, and expands nothing in them.
 //!
-//! `list` prints a line for each machine that was added or is connected, with
-//! tabs between: name, connection (up or down), version of nbs there, system and
+//! `list` prints a tab-separated line for each machine that was added or is
+//! connected: name, connection (up or down), version of nbs there, system and
 //! architecture, round trip. `check` connects, and prints a line for each step:
 //! ok or bad, and what to do. `remove` leaves its sessions alone.
 //!

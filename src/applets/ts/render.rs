@@ -1,4 +1,4 @@
-//! render - print what a terminal shows of recorded output
+//! render - print recorded output as a terminal would show it
 //!
 //! Usage: nbs-ts render [options] < FILE
 //!        nbs-ts render --svg|--png [--size=COLSxROWS] [--scrollback=N] < FILE

@@ -10,16 +10,16 @@
 //! accepted all of it.
 //!
 //! --submit gives a task to a program that reads keys one by one, such as a coding
-//! agent. It waits until the program takes a task, also right after its start, and
-//! types the text as one paste. When the program shows the text, it presses Enter,
-//! and again if the program did not take the text. If it never does, the error has
-//! the text that is left in the input line. --submit also fails if a known program
-//! asks a question (see 'nbs-ts answer').
+//! agent. It waits until the program accepts a task, even right after its start,
+//! and types the text as one paste. When the program shows the text, it presses
+//! Enter, and again if the program did not take the text. If the program never
+//! does, the error contains what is left in the input line. --submit also fails if
+//! a known program asks a question (see 'nbs-ts answer').
 //!
 //! A secret, one line of text, is typed with a carriage return, and only while
-//! the program reads a line with the echo off (`secret` in `status --json`). We
-//! poll: the kernel sends no event when a terminal's modes change. `send` looks
-//! whenever something is printed, and at intervals that grow from 5 to 50 ms.
+//! the program reads a line with the echo off (`secret` in `status --json`). nbs
+//! polls, because the kernel sends no event when a terminal's modes change. It
+//! looks whenever something is printed, and at intervals growing from 5 to 50 ms.
 //! With ssh, tmux or a container, the echo that counts is at the other end;
 //! --prompt then names the question that the secret answers.
 //!

@@ -1,4 +1,4 @@
-//! wait - wait until a condition is met, print which
+//! wait - wait until a condition is met, and print which
 //!
 //! Usage: nbs-ts wait [options] SESSION...
 //!        nbs-ts wait [options] --all|--name=PATTERN
@@ -7,12 +7,12 @@
 //! is the option's name. DETAIL is the text found, the exit code, the terminal's
 //! state (prompt, line, secret, raw), how a turn ended (done, failed, idle), or
 //! the seconds of silence. `wait` waits for all sessions. If one fails, or ends
-//! before its condition is met, it exits 1.
+//! before its condition is met, `wait` exits 1.
 //!
-//! Texts are searched for in what was printed since the last typed input, as a
-//! person sees it: without escape sequences and the echo of that input, \r\n as
-//! \n. A regex must match within a line, which may be unfinished. Silence is
-//! counted from the call at the earliest.
+//! `wait` searches what was printed since the last typed input, as a person sees
+//! it: without escape sequences or the echo of that input, and with \n for \r\n.
+//! A regex must match within a line, which may be unfinished. Silence is counted
+//! from the call at the earliest.
 //!
 //! Use --complete for a shell's command, and --pattern for one that keeps running
 //! (a server that is ready). Use --input for a question or a REPL's answer,

@@ -1,11 +1,11 @@
-//! wait-complete - wait until the next command ends, print its exit code
+//! wait-complete - wait until the next command ends, and print its exit code
 //!
 //! Usage: nbs-ts wait-complete [options] SESSION
 //!
 //! Exit codes come in order, each once. When one is printed, all output of its
 //! command can be read. Those of `run` and `ask` are skipped. A one-shot is
-//! complete when it ends. If the session ends before a command does, fails at
-//! once. `wait --input` waits until a shell has finished everything.
+//! complete when it ends. If the session ends before a command does, the call
+//! fails at once. `wait --input` waits until a shell has finished everything.
 //!
 //! Options:
 //!   --timeout=TIME    give up after TIME (default: 60)
