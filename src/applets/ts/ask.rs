@@ -8,8 +8,8 @@
 //! asks a question; the next `ask` answers that. In any other program it ends
 //! when the program waits for input again.
 //!
-//! `ask` omits the prompt that ends the answer only if TEXT was typed at that
-//! very prompt, of the same process; digits may differ. It prints any other last
+//! `ask` omits the prompt that ends the answer only if TEXT was typed at that same
+//! prompt, of the same process; digits may differ. It prints any other last
 //! line, because that may be a question. If the program draws the whole screen,
 //! `ask` prints the screen; use `key` and `screen` instead.
 //!
@@ -19,7 +19,7 @@
 //! and how to read the rest, and leaves the program running.
 //!
 //! If the shell does not execute the text, `ask` exits 1 at once. Either the text
-//! is incomplete (ask the rest, or drop it by `key C-c`), or it has a `!`.
+//! is incomplete (ask the rest, or drop it with `key C-c`), or it contains a `!`.
 //!
 //! With ssh, nbs cannot see whether the remote program reads input. The answer
 //! then ends at a line like a prompt or a question. If there is none, name a

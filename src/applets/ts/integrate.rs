@@ -10,8 +10,8 @@
 //! `integrate` types a line of POSIX sh (of fish, in a fish of this machine),
 //! and, without an echo, what follows. It then clears that line, and keeps it out
 //! of the history if the shell allows that (bash and fish; zsh with
-//! hist_ignore_space). It types nothing into a secret prompt, or a program that
-//! it sees is not a shell. A shell that already reports is left as it is.
+//! hist_ignore_space). It types nothing into a secret prompt, or into a program
+//! that is visibly not a shell. A shell that already reports is left as it is.
 //! Integrate it again after `suspend` and `fg`.
 //!
 //! Options:

@@ -36,8 +36,8 @@
 //!   --ansi            with --rendered: keep colours
 //!   --timeout=TIME    interrupt the command TIME after the call
 //!                     (default: never); give up 3 s later
-//!   --max=SIZE        print at most SIZE, at the end: start, end, and how to read
-//!                     the rest
+//!   --max=SIZE        when the command has ended, print at most SIZE: start, end,
+//!                     and how to read the rest
 //!   --json            print an object: output, exit_code, duration_ms, result
 //!                     (done, input, timeout, interrupted or ended); for input
 //!                     also terminal (line, secret or raw) and question
