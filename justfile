@@ -115,6 +115,11 @@ engines:
 machine *words:
     tests/machine/boot {{ words }}
 
+# Programs, files and ports over each transport that can be had here, each cut fifty times;
+# `--only=ssh`, `--zeros=100 --noise=100 --cuts=5 --files=1000` for less.
+transports *words:
+    tests/cluster/transports {{ words }} '{{ static }}'
+
 # Leaves archives, wheels and Debian packages for both architectures in dist/, and SHA256SUMS.
 release:
     tests/dist/release
