@@ -148,7 +148,7 @@ class Growth:
     def exec(self):
         """Through a plain sh, so that it is the frames that are measured, and no transport."""
         mebibytes = 16 if self.quick else 256
-        file, home = self.dir / "noise", self.dir / "exec"
+        file, copy, home = self.dir / "noise", self.dir / "copy", self.dir / "exec"
         home.mkdir()
         with open(file, "wb") as noise:
             for _ in range(mebibytes):
@@ -157,21 +157,33 @@ class Growth:
             self.nbs_call("machine", "add", "exec", "env", "-u", "NBS_TS_HOME", f"HOME={home}", "sh")
             self.nbs_call("exec", "exec", "true")
 
-            def rate(script):
-                begun = time.monotonic()
-                subprocess.run(["sh", "-c", script], env=self.environment, check=True)
-                return mebibytes / (time.monotonic() - begun)
-
             read = f"cat {file}"
             for name, ours, floor in (
                 ("output of", f"{self.ts} exec exec '{read}' | cat >/dev/null", f"sh -c '{read}' | cat >/dev/null"),
                 ("input for", f"{read} | {self.ts} exec exec 'cat >/dev/null'", f"{read} | sh -c 'cat >/dev/null'"),
             ):
-                found = alternate(3, nbs=lambda: rate(ours), floor=lambda: rate(floor))
+                found = self.rates(mebibytes, ours, floor)
                 self.note(f"{name} a program there (exec); floor is cat", found, "MiB/s", limit=0.8, at_least=True)
+            through = f"sh -c '{read}' | cat >{copy}; rm {copy}"
+            for name, ours in (
+                ("from there", f"{self.ts} cp exec:{file} {copy} && rm {copy}"),
+                ("to there", f"{self.ts} cp {file} exec:{copy} && rm {copy}"),
+            ):
+                found = self.rates(mebibytes, ours, through)
+                self.note(f"cp of a file {name}; floor is cat into one", found, "MiB/s", limit=0.8, at_least=True)
         finally:
             file.unlink()
             self.forget_machines(["exec"])
+
+    def rates(self, mebibytes, ours, floor):
+        """How fast each script passes so many on, in turns."""
+
+        def rate(script):
+            begun = time.monotonic()
+            subprocess.run(["sh", "-c", script], env=self.environment, check=True)
+            return mebibytes / (time.monotonic() - begun)
+
+        return alternate(3 if self.quick else 7, nbs=lambda: rate(ours), floor=lambda: rate(floor))
 
     def scale_machines(self):
         """Each a plain sh with a home of its own, so that what nbs does itself is measured."""
@@ -263,14 +275,14 @@ class Growth:
                 found["floor"] = round_trip * 1e3
                 limit = found["floor"] + 2
                 self.note(f"status by ssh, {milliseconds} ms away", found, limit=limit, absolute=True)
-            self.bulk(names[0], there, [*master, names[0], "cat"])
+            self.bulk(names[0], there, [*master, names[0]])
         finally:
             for name in names.values():
                 subprocess.run([*master, "-O", "exit", name], env=self.environment, capture_output=True)
             self.forget_machines(names.values())
             server.end()
 
-    def bulk(self, name, there, cat):
+    def bulk(self, name, there, master):
         """A log from another machine; the floor is the transport's own cat."""
         handle = self.nbs_call("create", f"--on={name}", "--no-helper", "true")
         self.nbs_call("wait", handle, "--exit")
@@ -278,11 +290,22 @@ class Growth:
         mebibytes = 8 if self.quick else 256
         log.write_bytes((b"0123456789abcdef" * 4096) * 16 * mebibytes)
         speed = lambda *words: mebibytes / (self.clock.took(*words, how="d") / 1e3)
-        rounds, floor = 3 if self.quick else 7, lambda: speed(*cat, str(log))
+        rounds, floor = 3 if self.quick else 7, lambda: speed(*master, "cat", str(log))
         found = alternate(rounds, nbs=lambda: speed(self.ts, "read", handle), floor=floor)
         self.note("read by ssh; floor is its own cat", found, "MiB/s", limit=0.8, at_least=True)
         found = alternate(rounds, nbs=lambda: speed(self.ts, "exec", name, f"cat {log}"), floor=floor)
         self.note("output of a program there (exec) by ssh; the same floor", found, "MiB/s", limit=0.9, at_least=True)
+        copy, ssh = self.dir / "copy", " ".join(map(str, master))
+        for what, ours, floor in (
+            ("input for a program there (exec)", f"{self.ts} exec {name} 'cat >/dev/null' <{log}",
+             f"{ssh} 'cat >/dev/null' <{log}"),
+            ("cp of a file from there", f"{self.ts} cp {name}:{log} {copy} && rm {copy}",
+             f"{ssh} cat {log} >{copy} && rm {copy}"),
+            ("cp of a file to there", f"{self.ts} cp {log} {name}:{copy} && rm {copy}",
+             f"{ssh} 'cat >{copy}' <{log} && rm {copy}"),
+        ):
+            found = self.rates(mebibytes, ours, floor)
+            self.note(f"{what} by ssh; floor is its own cat", found, "MiB/s", limit=0.9, at_least=True)
 
     def lead(self):
         """One call waits for any session of 50 machines; nothing happens, and nothing is done."""
