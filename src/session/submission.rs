@@ -33,6 +33,9 @@ const LONGEST_DRAWN: Duration = Duration::from_secs(3);
 /// How long the text must be gone from its place: a program that redraws its screen may just have cleared it.
 pub(super) const GONE: Duration = Duration::from_millis(80);
 
+/// The same while a known program shows no input line, as while it draws all anew.
+const CLEARED: Duration = Duration::from_secs(1);
+
 /// The pause before Enter is pressed again; it doubles each time, up to the second constant.
 pub(super) const AGAIN: Duration = Duration::from_millis(400);
 const LATEST_AGAIN: Duration = Duration::from_secs(1);
@@ -191,7 +194,7 @@ fn press_enter(
         type_all(scene, b"\r", deadline, timeout)?;
         let again = Deadline::after(pause);
         pause = (pause * 2).min(LATEST_AGAIN);
-        let mut gone: Option<Deadline> = None;
+        let mut gone: Option<[Deadline; 2]> = None;
         loop {
             let is_read = scene.now.unread == 0;
             let goes_on = matches!(scene.shows(), Some(Shows::Works))
@@ -201,8 +204,10 @@ fn press_enter(
             if is_read && (goes_on || matches!(place, Place::Unseen)) {
                 return Ok(());
             }
-            gone = if stands { None } else { gone.or_else(|| Some(Deadline::after(GONE))) };
-            if is_read && gone.is_some_and(Deadline::has_passed) {
+            gone = if stands { None } else { gone.or_else(|| Some([GONE, CLEARED].map(Deadline::after))) };
+            let is_cleared = scene.has_rules() && scene.input_row().is_none();
+            let gone_at = gone.map(|gone| gone[usize::from(is_cleared)]);
+            if is_read && gone_at.is_some_and(Deadline::has_passed) {
                 return Ok(());
             }
             if deadline.has_passed() {
@@ -211,7 +216,7 @@ fn press_enter(
             if is_read && stands && again.has_passed() {
                 break;
             }
-            let until = gone.filter(|gone| !gone.has_passed()).unwrap_or(again);
+            let until = gone_at.filter(|gone| !gone.has_passed()).unwrap_or(again);
             scene.wait(if until.has_passed() { deadline } else { deadline.min(until) })?;
         }
     }

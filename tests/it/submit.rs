@@ -8,7 +8,7 @@ use crate::support::{Ran, Scratch, eventually, executable, links, run};
 
 /// A program that behaves as coding agents do, according to its arguments: `slow=S` seconds until it has
 /// the keyboard, `deaf=S` more in which it ignores Enter, `window=S` within which Enter behind a text is a
-/// part of that, `nopaste` (does not enable bracketed paste), `short` (shows a paste of several lines as
+/// part of that, `clears=S` (an ignored Enter clears the screen for so long), `nopaste` (does not enable bracketed paste), `short` (shows a paste of several lines as
 /// `[Pasted text]`), `stuck` (ignores Enter for ever), `asks=KEYS` (an approval after each task, which these
 /// keys answer: digit, arrows or row), `late` (reports it before it asks). Its title changes for ever. The
 /// file `taken` has the texts that it has accepted, a line in JSON each.
@@ -57,7 +57,7 @@ def enter():
     elif 'asks' in words: choice = 0
     else: busy = time.time() + 0.4
 def press(key):
-    global line, last, choice
+    global line, last, choice, drawn
     now = time.time()
     if choice is not None:
         back, on = (b'\x1b[D', b'\x1b[C') if words['asks'] == 'row' else (b'\x1b[A', b'\x1b[B')
@@ -66,7 +66,11 @@ def press(key):
         elif key == b'\r': enter()
         elif words['asks'] == 'digit' and key in b'123': choice = int(key) - 1; enter()
     elif key == b'\r':
-        if now < deaf: pass
+        if now < deaf:
+            if 'clears' in words:
+                say('\x1b[H\x1b[2J')
+                time.sleep(float(words['clears']))
+                drawn = None
         elif now - last < window: line += '\n'
         else: enter()
     elif key.startswith(b'\x1b[200~'): line += key[6:-6].decode(); last = now
@@ -139,6 +143,13 @@ fn a_text_is_submitted_whatever_the_program_makes_of_an_enter_that_comes_too_soo
             assert_eq!(agent.taken(), ["\"first task\"", "\"and another\""], "{name} {words}");
         }
     }
+}
+
+#[test]
+fn a_text_that_is_cleared_and_drawn_again_was_not_taken() {
+    let agent = Agent::start("deaf=1 clears=0.4");
+    agent.submit("first task").code(0).silent();
+    assert_eq!(agent.taken(), ["\"first task\""]);
 }
 
 #[test]
