@@ -254,7 +254,7 @@ impl ActivityView {
         let words = rows.iter().rev().find(has_words).and_then(|row| shown(rules::bare(row)));
         self.last_line = words.or_else(|| rows.iter().rev().find_map(|row| shown(row)));
         let seen = rules.and_then(|rules| verdict::look(&rules, &self.front, &self.said, screen));
-        let (verdict, question) = self.told.clone().seen(&self.front, seen);
+        let (verdict, question) = self.told.clone().seen(session, &self.front, seen);
         (self.activity, self.because) = (verdict.activity.or(self.activity), verdict.because);
         if let Some(question) = question {
             self.note_question(|_| Some(question.text));
@@ -266,9 +266,11 @@ impl ActivityView {
         if self.passes_on && !self.because.is_some_and(Because::is_stated) && !text::asks(&before) {
             self.activity = self.activity.map(|_| Activity::Working);
         }
-        self.note_question(|_| match text::asks(&before) {
+        // If a known program said that it asks, rows that only end as a prompt does are hints and input lines.
+        let is_said = matches!(self.because, Some(Because::Title | Because::Notice | Because::ProgramStatus));
+        self.note_question(|_| match text::asks(&before) && !is_said {
             true => shown(&before),
-            false => question_among(&rows),
+            false => question_among(&rows, is_said),
         });
     }
 
@@ -406,10 +408,10 @@ impl ActivityView {
     }
 }
 
-/// The row of a screen that asks, if any does, in one line that can be shown.
-fn question_among(rows: &[String]) -> Option<String> {
+/// The row of a screen that asks, if any does, in one line that can be shown; perhaps only by a question mark.
+fn question_among(rows: &[String], by_mark: bool) -> Option<String> {
     let last = |asks: fn(&str) -> bool| rows.iter().rev().find(|row| asks(row));
-    let row = last(|row| row.trim_end().ends_with('?')).or_else(|| last(text::asks));
+    let row = last(|row| row.trim_end().ends_with('?')).or_else(|| last(text::asks).filter(|_| !by_mark));
     row.and_then(|row| text::last_line_shown(row.as_bytes()))
 }
 
@@ -431,7 +433,7 @@ impl SessionDir {
             let last = rows.iter().rposition(|row| !row.trim().is_empty());
             rows.drain(..last.unwrap_or(rows.len()));
         }
-        Ok(question_among(&rows))
+        Ok(question_among(&rows, false))
     }
 }
 

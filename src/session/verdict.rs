@@ -17,6 +17,12 @@ use crate::{
 /// begins with the input a moment after.
 const TAKEN_UP: Duration = Duration::from_millis(800);
 
+/// The same if the program has printed nothing since: it is starting, or the machine is busy.
+const ANSWERED: Duration = Duration::from_secs(10);
+
+/// How much older the log may seem than its last byte is: the kernel counts in ticks.
+const TICK: Duration = Duration::from_millis(20);
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     /// `None` if the relay does not report it.
@@ -41,7 +47,7 @@ impl Verdict {
         let front = told.front.after(ago);
         let Some(rules) = verdict.rules(session, &front) else { return Ok(verdict) };
         let screen = ScreenCache::look(session)?.screen;
-        Ok(verdict.seen(&front, look(&rules, &front, &told.said, &screen)).0)
+        Ok(verdict.seen(session, &front, look(&rules, &front, &told.said, &screen)).0)
     }
 
     /// The rules of its program, if the screen can add something.
@@ -53,14 +59,22 @@ impl Verdict {
     }
 
     /// The same, if that was seen.
-    pub(super) fn seen(self, front: &Front, seen: Option<Seen>) -> (Verdict, Option<Question>) {
+    pub(super) fn seen(
+        self,
+        session: &SessionDir,
+        front: &Front,
+        seen: Option<Seen>,
+    ) -> (Verdict, Option<Question>) {
         let Some(seen) = seen else { return (self, None) };
         if self.because.is_some_and(Because::is_stated) {
             let asks = self.activity == Some(Activity::Waiting);
             return (self, seen.question.filter(|_| asks));
         }
         // The time until the program would have begun with the last input.
-        let lacks = front.typed.filter(|_| front.entered).map(|typed| TAKEN_UP.saturating_sub(typed));
+        let lacks = front.typed.filter(|_| front.entered && seen.shows == Shows::Rests).map(|typed| {
+            let is_answered = session.printed_ago().is_none_or(|ago| ago <= typed + TICK);
+            (if is_answered { TAKEN_UP } else { ANSWERED }).saturating_sub(typed)
+        });
         let (activity, turn, again) = match (seen.shows, lacks) {
             (Shows::Asks(_), _) => (Activity::Waiting, None, None),
             (Shows::Works, _) => (Activity::Working, None, None),

@@ -114,6 +114,39 @@ fn the_screen_of_a_known_program_tells_what_it_does_and_asks() {
 }
 
 #[test]
+fn a_program_that_has_not_answered_yet_is_not_done() {
+    let scratch = Scratch::new();
+    let script = "import os, time, tty\ntty.setraw(0)\nos.write(1, b'\\x1b[?1049h\\xe2\\x9d\\xaf ')\n\
+                  while not os.path.exists('go'): time.sleep(0.02)\n\
+                  os.write(1, b'x\\r\\n')\ntime.sleep(1000)\n";
+    fs::write(scratch.path.join("claude"), script).unwrap();
+    let handle = scratch.create("exec /usr/bin/python3 claude");
+    scratch.ts(&["wait", &handle, "--regex=❯"]).code(0);
+    scratch.ts(&["send", &handle, "a task"]).code(0);
+    scratch.ts(&["wait", &handle, "--done", "--timeout=1.5"]).code(3);
+    assert_eq!(scratch.ts(&["status", "--json", &handle]).code(0).field("activity"), "\"working\"");
+    fs::write(scratch.path.join("go"), "").unwrap();
+    scratch.ts(&["wait", &handle, "--done", "--timeout=5"]).code(0);
+}
+
+/// A title may say that a program asks before its question is drawn, and after.
+#[test]
+fn hints_of_a_known_program_are_no_question() {
+    let agent = Agent::start("claude");
+    let rules = agent.scratch.state().join("rules");
+    fs::create_dir(&rules).unwrap();
+    run(Command::new("chmod").arg("700").arg(&rules)).code(0);
+    fs::write(rules.join("mine"), "program claude\ntitle asks ^frame\nasks digit ^Do you want\n").unwrap();
+    agent.draws(
+        "●  Shell touch x\n────────\n> Type your message\n────────\nAsk permissions (shift + tab to cycle)",
+    );
+    agent.is("waiting", "title");
+    assert_eq!((agent.told("question"), agent.told("choices")), ("null".into(), "[]".into()));
+    agent.draws("Do you want to proceed?\n❯ 1. Yes\n  2. No\nAsk permissions (shift + tab to cycle)");
+    eventually("the question", || agent.told("question") == "\"Do you want to proceed?\"");
+}
+
+#[test]
 fn rules_of_ones_own_go_first_and_a_broken_file_is_named_and_ignored() {
     let agent = Agent::start("mytool");
     agent.draws("MAY I? [y/N]");
