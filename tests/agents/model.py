@@ -10,7 +10,8 @@ the user typed has `TASK name` in it. A step is a dictionary:
     tool      NAME of a tool of the MCP server `nbs`, with `arguments`
 
 What the model knows is in `events`: (time, what, task, step), where what is `asked` (a request has come),
-`called` (an answer with a call of a tool has gone), `done` (one without). What tools returned is in `results`.
+`called` (an answer with a call of a tool has gone), `done` (one without). The text of each task is in `tasks`,
+what the tool of each step of the last one returned in `results`, and the steps of which a PNG came back in `pictures`.
 """
 
 import gzip
@@ -26,13 +27,16 @@ NAME = "scripted-1"
 SHELLS = {"exec_command", "shell_command", "shell", "Bash", "bash", "run_shell_command"}
 FINDERS = {"ToolSearch", "tool_search"}
 
+# How a PNG begins, in base64.
+PNG = "iVBORw0KGgo"
+
 # What agents ask the model for themselves, beside the user's task.
 BESIDE = re.compile("SUGGESTION MODE|ONLY the suggestion|managed memory index")
 
 
 class Model:
     def __init__(self, script):
-        self.script, self.events, self.results = script, [], []
+        self.script, self.events, self.results, self.pictures, self.tasks = script, [], {}, set(), []
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads, self.server.model = True, self
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -209,8 +213,14 @@ class Handler(BaseHTTPRequestHandler):
         if task is None and "json" in body.get("generationConfig", {}).get("responseMimeType", ""):
             made = Answer(json.dumps({"reasoning": "x", "complexity_reasoning": "x", "complexity_score": 1, "model_choice": "flash"}))
         if task:
+            if step == 0:
+                model.tasks.append(next(text for kind, text in reversed(said) if kind == "user" and f"TASK {task}" in text))
             model.note("asked", task, step)
-            model.results += [text for kind, text in said[-1:] if kind == "result"]
+            calls = [text for kind, text in said if kind == "call"]
+            if step and calls and calls[-1] not in FINDERS:
+                model.results[step - 1] = next((text for kind, text in reversed(said) if kind == "result"), "")
+                if PNG in json.dumps(body):
+                    model.pictures.add(step - 1)
             made.when_said = lambda: model.note("called" if made.call else "done", task, step)
         streams = body.get("stream") or "stream" in path
         if streams:
