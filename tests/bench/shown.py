@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-from apparatus import alternate, number, private_kilobytes, sleeps, wakes_and_nanoseconds
+from apparatus import alternate, number, output_of, private_kilobytes, sleeps, wakes_and_nanoseconds
 
 
 class Shown:
@@ -286,3 +286,40 @@ class Shown:
         if self.tmux_path:
             for number in range(count):
                 self.tmux_call("kill-session", "-t", f"many{number}")
+
+    def as_tmux(self):
+        """The same commands of nbs, called as tmux, and of tmux, with other sessions beside."""
+        if not self.tmux_path:
+            return
+        ours = self.dir / "links/tmux"
+        ours.symlink_to(self.nbs)
+        # A server of its own, so that both have the same sessions.
+        both = {"nbs": [str(ours), "-L", "many"], "tmux": [self.tmux_path, "-L", "many", "-f", "/dev/null"]}
+        call = lambda who, *words: output_of(*both[who], *words, env=self.environment)
+        new = lambda name: ["new-session", "-d", "-s", name, "-x", "80", "-y", "24", "exec cat >/dev/null"]
+        commands = {
+            "new-session": new("more"),
+            "send-keys": ["send-keys", "-t", "s0", "text", "Enter"],
+            "capture-pane": ["capture-pane", "-p", "-t", "s0"],
+            "list-panes": ["list-panes", "-t", "s0"],
+        }
+
+        def took(who, words):
+            milliseconds = self.clock.took(*both[who], *words)
+            if words[0] == "new-session":
+                call(who, "kill-session", "-t", "more")
+            return milliseconds
+
+        made = 0
+        try:
+            for count in (1, 50) if self.quick else (1, 50, 1000):
+                for number in range(made, count):
+                    for who in both:
+                        call(who, *new(f"s{number}"))
+                made = count
+                for name, words in commands.items():
+                    turns = {who: lambda who=who, words=words: took(who, words) for who in both}
+                    self.note(f"as tmux, {count} sessions: {name}", alternate(self.rounds, **turns))
+        finally:
+            for who in both:
+                subprocess.run([*both[who], "kill-server"], env=self.environment, capture_output=True)
