@@ -13,6 +13,7 @@ mod state;
 mod tables;
 mod target;
 mod words;
+mod zone;
 
 pub(crate) use commands::run;
 pub(crate) use pipe::{PIPE, follow};

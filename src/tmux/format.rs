@@ -2,7 +2,11 @@
 
 mod text;
 
-use std::{cell::RefCell, env, rc::Rc};
+use std::{
+    cell::{OnceCell, RefCell},
+    env,
+    rc::Rc,
+};
 
 use regex_lite::Regex;
 
@@ -20,6 +24,7 @@ use crate::{
         tables::{self, known},
         target::{self, Target},
         words,
+        zone::Zone,
     },
 };
 
@@ -36,6 +41,7 @@ const WIDEST: usize = 10_000;
 pub(crate) struct Seen {
     facts: RefCell<Vec<(u32, Rc<Facts>)>>,
     screens: RefCell<Vec<(u32, Option<Rc<Screen>>)>>,
+    zone: OnceCell<Zone>,
 }
 
 impl Seen {
@@ -46,6 +52,10 @@ impl Seen {
         let facts = Rc::new(if pane.dead.is_some() { Facts::default() } else { Facts::gather(pane) });
         self.facts.borrow_mut().push((pane.id, Rc::clone(&facts)));
         facts
+    }
+
+    fn zone(&self) -> &Zone {
+        self.zone.get_or_init(Zone::local)
     }
 
     fn screen(&self, pane: &Pane) -> Option<Rc<Screen>> {
@@ -135,8 +145,11 @@ impl Format<'_> {
         if self.depth > DEEPEST {
             return String::new();
         }
-        let timed =
-            if self.is_timed && text.contains('%') { strftime(text, panes::now()) } else { String::new() };
+        let timed = if self.is_timed && text.contains('%') {
+            strftime(text, panes::now(), self.seen.zone())
+        } else {
+            String::new()
+        };
         let (mut out, mut rest) = (String::new(), if timed.is_empty() { text } else { &*timed });
         while let Some(at) = rest.find('#') {
             out += &rest[..at];
@@ -315,9 +328,9 @@ impl Format<'_> {
         let kind = time.arguments.first().map_or("", String::as_str);
         match time.arguments.get(1).filter(|_| kind.contains('f')) {
             _ if seconds == 0 => None,
-            _ if kind.contains('p') => Some(text::pretty(seconds, panes::now())),
-            Some(format) => Some(strftime(&format.replace("#:", ":"), seconds)),
-            None => Some(strftime("%c", seconds)),
+            _ if kind.contains('p') => Some(text::pretty(seconds, panes::now(), self.seen.zone())),
+            Some(format) => Some(strftime(&format.replace("#:", ":"), seconds, self.seen.zone())),
+            None => Some(strftime("%c", seconds, self.seen.zone())),
         }
     }
 
@@ -633,7 +646,7 @@ impl Format<'_> {
                     command
                 }
             }
-            known::PANE_CURRENT_PATH => facts().folder.clone(),
+            known::PANE_CURRENT_PATH => facts().folder().to_owned(),
             known::PANE_START_COMMAND => {
                 let mut words = pane.words();
                 words.iter_mut().for_each(|word| *word = words::shown(word));
@@ -678,13 +691,9 @@ impl Format<'_> {
             known::SCROLL_REGION_UPPER => truth(false),
             known::SCROLL_REGION_LOWER => (size.1 - 1).to_string(),
             known::INSERT_FLAG => truth(false),
-            known::KEYPAD_FLAG => truth(facts().keys.as_ref().is_some_and(|keys| keys.application.keypad)),
-            known::KEYPAD_CURSOR_FLAG => {
-                truth(facts().keys.as_ref().is_some_and(|keys| keys.application.cursor))
-            }
-            known::BRACKET_PASTE_FLAG => {
-                truth(facts().keys.as_ref().is_some_and(|keys| keys.bracketed_paste))
-            }
+            known::KEYPAD_FLAG => truth(facts().keys().is_some_and(|keys| keys.application.keypad)),
+            known::KEYPAD_CURSOR_FLAG => truth(facts().keys().is_some_and(|keys| keys.application.cursor)),
+            known::BRACKET_PASTE_FLAG => truth(facts().keys().is_some_and(|keys| keys.bracketed_paste)),
             known::WRAP_FLAG => mode(7),
             known::ORIGIN_FLAG => mode(6),
             known::MOUSE_STANDARD_FLAG => mode(1000),
@@ -748,5 +757,14 @@ pub(crate) fn session_name(name: &str) -> String {
 
 /// A name as it is kept: with nothing in it that is no text.
 pub(crate) fn visible(name: &str) -> String {
-    crate::terminal::text::escaped(name.replace('\\', "\\\\").as_bytes()).to_string()
+    let (mut text, mut rest) = (String::new(), name.chars());
+    while let Some(character) = rest.next() {
+        let is_variable =
+            rest.as_str().starts_with(|next: char| next.is_ascii_alphabetic() || "_{".contains(next));
+        if character == '\\' || (character == '$' && is_variable) {
+            text.push('\\');
+        }
+        text.push(character);
+    }
+    crate::terminal::text::escaped(text.as_bytes()).to_string()
 }

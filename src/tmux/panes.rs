@@ -1,6 +1,7 @@
 //! The session of nbs behind a pane: its start, its end, and what it shows.
 
 use std::{
+    cell::{OnceCell, RefCell},
     env,
     ffi::OsString,
     path::{Path, PathBuf},
@@ -333,28 +334,39 @@ impl State {
     }
 }
 
-/// The present state of a pane's program.
+/// The present state of a pane's program. A relay is asked only for what is looked at.
 #[derive(Default)]
 pub(crate) struct Facts {
     pub(crate) now: Option<Snapshot>,
     pub(crate) command: String,
-    pub(crate) folder: String,
-    pub(crate) keys: Option<KeyModes>,
+    relay: RefCell<Option<RelayClient>>,
+    folder: OnceCell<String>,
+    keys: OnceCell<Option<KeyModes>>,
 }
 
 impl Facts {
     pub(crate) fn gather(pane: &Pane) -> Facts {
-        let mut facts = Facts::default();
-        let Some(session) = pane.open() else { return facts };
+        let Some(session) = pane.open() else { return Facts::default() };
         let client = RelayClient::open(&session.within(crate::sys::deadline::Deadline::after(PATIENCE)));
-        let Ok(Some(mut client)) = client else { return facts };
-        facts.now = client.snapshot(Parts::PROGRAM).ok().flatten();
+        let mut facts = Facts { relay: client.ok().flatten().into(), ..Facts::default() };
+        facts.now = facts.asked(|relay| relay.snapshot(Parts::PROGRAM));
         let program = facts.now.as_ref().and_then(|now| now.program.as_ref());
         facts.command = program.map(|program| command_of(program.pid, &program.name)).unwrap_or_default();
-        facts.folder =
-            client.folder().ok().flatten().map_or(String::new(), |folder| folder.display().to_string());
-        facts.keys = client.modes().ok().flatten();
         facts
+    }
+
+    fn asked<T>(&self, ask: impl FnOnce(&mut RelayClient) -> Result<Option<T>>) -> Option<T> {
+        ask(self.relay.borrow_mut().as_mut()?).ok().flatten()
+    }
+
+    pub(crate) fn folder(&self) -> &str {
+        let show =
+            || self.asked(RelayClient::folder).map_or(String::new(), |folder| folder.display().to_string());
+        self.folder.get_or_init(show)
+    }
+
+    pub(crate) fn keys(&self) -> Option<&KeyModes> {
+        self.keys.get_or_init(|| self.asked(RelayClient::modes)).as_ref()
     }
 }
 

@@ -82,6 +82,40 @@ fn errors_are_those_of_tmux() {
 }
 
 #[test]
+fn times_are_local() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let created = told(&scratch, &["display-message", "-p", "#{session_created}"]);
+    for zone in ["UTC0", "<+0530>-5:30", "EST5EDT,M3.2.0,M11.1.0"] {
+        let shown = "%F %T %z %Z";
+        let words = ["tmux", "list-sessions", "-F", &format!("#{{t/f/{shown}:session_created}}")];
+        let ran = run(scratch.command(binary()).args(words).env("TZ", zone));
+        let date = run(scratch
+            .command("date")
+            .args([&format!("-d@{created}"), &format!("+{shown}")])
+            .env("TZ", zone));
+        assert_eq!(ran.code(0).out(), date.code(0).out(), "{zone}");
+    }
+}
+
+#[test]
+fn what_looks_like_a_variable_in_a_name_is_escaped() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "${USER} $x $1 a\\b$", "cat"]);
+    assert_eq!(told(&scratch, &["list-sessions", "-F", "#S"]), "\\${USER} \\$x $1 a\\\\b$");
+}
+
+#[test]
+fn flags_of_tmux_3_5_are_known() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "echo text; exec cat"]);
+    screen_has(&scratch, "a", "text");
+    assert_eq!(told(&scratch, &["capture-pane", "-pTN"]), "text");
+    assert_eq!(told(&scratch, &["display-message", "-pl", "#{session_name} %H"]), "#{session_name} %H");
+    assert_eq!(told(&scratch, &["list-clients", "-f", "1"]), "");
+}
+
+#[test]
 fn ten_thousand_typed_characters_all_arrive() {
     let scratch = Scratch::new();
     let file = scratch.path.join("typed");

@@ -137,8 +137,10 @@ pub(super) fn list_clients(caller: &Caller, turn: &mut Turn, call: &Call) -> Res
                 ("client_termname", "xterm-256color".to_owned()),
                 ("client_control_mode", "0".to_owned()),
             ];
-            text += &expander.expand(call.value('F').unwrap_or(usual));
-            text.push('\n');
+            if call.value('f').is_none_or(|filter| expander.holds(filter)) {
+                text += &expander.expand(call.value('F').unwrap_or(usual));
+                text.push('\n');
+            }
         }
     }
     cli::print(text)
@@ -159,7 +161,10 @@ pub(super) fn display_message(caller: &Caller, turn: &mut Turn, call: &Call) -> 
     let usual =
         "[#{session_name}] #{window_index}:#{window_name}, current pane #{pane_index} - (#{pane_title})";
     let format = call.value('F').or(call.operand(0)).unwrap_or(usual);
-    let text = caller.format(turn, target).timed().expand(format);
+    let text = match call.has('l') {
+        true => format.to_owned(),
+        false => caller.format(turn, target).timed().expand(format),
+    };
     if call.has('v') {
         cli::print(format!("# expanding format: {format}\n# result is: {text}\n"))?;
     }

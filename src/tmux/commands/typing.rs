@@ -304,7 +304,7 @@ pub(super) fn paste_buffer(caller: &Caller, turn: &mut Turn, call: &Call) -> Res
     let text = text.split(|byte| *byte == b'\n').collect::<Vec<_>>().join(separator.as_bytes());
     for pane in typed_into(turn, at) {
         let is_bracketed =
-            call.has('p') && panes::Facts::gather(&pane).keys.is_some_and(|keys| keys.bracketed_paste);
+            call.has('p') && panes::Facts::gather(&pane).keys().is_some_and(|keys| keys.bracketed_paste);
         let text = if is_bracketed { sending::bracketed(text.clone()) } else { text.clone() };
         type_all(&pane, &text)?;
     }

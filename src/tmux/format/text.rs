@@ -9,7 +9,7 @@ use std::{
 
 use regex_lite::Regex;
 
-use crate::{sys::clock, terminal::cells};
+use crate::{sys::clock, terminal::cells, tmux::zone::Zone};
 
 /// The position of the first of these characters that stands in no braces and is not escaped.
 pub(super) fn skip(text: &str, ends: &str) -> Option<usize> {
@@ -186,13 +186,15 @@ fn word(words: &'static str, number: usize) -> &'static str {
     &words[start..starts.next().unwrap_or(words.len())]
 }
 
-/// Text for a time as strftime(3) makes it, in UTC: nbs knows no zones.
-pub(super) fn strftime(format: &str, seconds: u64) -> String {
+/// Text for a time as strftime(3) makes it.
+pub(super) fn strftime(format: &str, seconds: u64, zone: &Zone) -> String {
+    let here = zone.at(seconds as i64);
+    let local = seconds.saturating_add_signed(here.ahead);
     // As `2026-03-25 14:30:00`.
-    let shown = clock::plain(UNIX_EPOCH + Duration::from_secs(seconds));
+    let shown = clock::plain(UNIX_EPOCH + Duration::from_secs(local));
     let part = |from: usize, to: usize| shown.get(from..to).unwrap_or_default();
     let number = |from: usize, to: usize| part(from, to).parse::<usize>().unwrap_or(1);
-    let weekday = ((seconds / 86_400 + 4) % 7) as usize;
+    let weekday = ((local / 86_400 + 4) % 7) as usize;
     let (year, month, hour) = (number(0, 4), number(5, 7), number(11, 13));
     let (day_name, month_name) = (word(DAYS, weekday), word(MONTHS, month - 1));
     let half = (hour + 11) % 12 + 1;
@@ -204,7 +206,7 @@ pub(super) fn strftime(format: &str, seconds: u64) -> String {
             continue;
         }
         let letter = rest.next();
-        let again = |format: &str| strftime(format, seconds);
+        let again = |format: &str| strftime(format, seconds, zone);
         out += &match letter {
             Some('a') => day_name[..3].to_owned(),
             Some('A') => day_name.to_owned(),
@@ -239,8 +241,12 @@ pub(super) fn strftime(format: &str, seconds: u64) -> String {
             Some('w') => weekday.to_string(),
             Some('y') => part(2, 4).to_owned(),
             Some('Y') => part(0, 4).to_owned(),
-            Some('z') => "+0000".to_owned(),
-            Some('Z') => "UTC".to_owned(),
+            Some('z') => {
+                let sign = if here.ahead < 0 { '-' } else { '+' };
+                let minutes = here.ahead.abs() / 60;
+                format!("{sign}{:02}{:02}", minutes / 60, minutes % 60)
+            }
+            Some('Z') => here.name.clone(),
             Some('%') | None => "%".to_owned(),
             Some(other) => format!("%{other}"),
         };
@@ -249,10 +255,10 @@ pub(super) fn strftime(format: &str, seconds: u64) -> String {
 }
 
 /// A time as short as its age allows.
-pub(super) fn pretty(seconds: u64, now: u64) -> String {
+pub(super) fn pretty(seconds: u64, now: u64, zone: &Zone) -> String {
     let now = now.max(seconds);
     let months = |seconds: u64| {
-        let shown = strftime("%Y %m", seconds);
+        let shown = strftime("%Y %m", seconds, zone);
         let (year, month) = shown.split_once(' ').unwrap_or_default();
         (year.parse().unwrap_or(0_u32), month.parse().unwrap_or(0_u32))
     };
@@ -266,7 +272,7 @@ pub(super) fn pretty(seconds: u64, now: u64) -> String {
     } else {
         "%h%y"
     };
-    strftime(format, seconds)
+    strftime(format, seconds, zone)
 }
 
 #[cfg(test)]
@@ -305,12 +311,13 @@ mod tests {
         let all = "%a %A %b %B %C %d %D %e %F %H %I %j %k %l %m %M %p %R %S %T %u %w %y %Y %z %Z %% %Q %";
         let shown = "Sun Sunday Sep September 20 09 09/09/01  9 2001-09-09 01 01 252  1  1 09 46 AM 01:46 40 \
                      01:46:40 7 0 01 2001 +0000 UTC % %Q %";
-        assert_eq!(strftime(all, 1_000_000_000), shown);
-        assert_eq!(strftime("%c", 1_000_000_000), "Sun Sep  9 01:46:40 2001");
+        let utc = Zone::default();
+        assert_eq!(strftime(all, 1_000_000_000, &utc), shown);
+        assert_eq!(strftime("%c", 1_000_000_000, &utc), "Sun Sep  9 01:46:40 2001");
         for (age, expected) in
             [(60, "01:45"), (3 * 86_400, "Thu06"), (90 * 86_400, "11Jun"), (400 * 86_400, "Aug00")]
         {
-            assert_eq!(pretty(1_000_000_000 - age, 1_000_000_000), expected, "{age}");
+            assert_eq!(pretty(1_000_000_000 - age, 1_000_000_000, &utc), expected, "{age}");
         }
     }
 
