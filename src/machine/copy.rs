@@ -651,6 +651,26 @@ mod tests {
     }
 
     #[test]
+    fn no_mode_gives_the_rights_of_another_user_and_a_name_that_comes_twice_is_one_file() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let scratch = Scratch::new();
+        let mut special = file(b"s", b"x");
+        // The mode follows the kind, and the length and the only byte of the name.
+        special[6..10].copy_from_slice(&u32::MAX.to_le_bytes());
+        let folder = |name: &[u8]| [header(b'D', name), b"U".to_vec()].concat();
+        // A file in the place of a directory, and the reverse, is not written.
+        let twice = [file(b"a", b"1"), file(b"a", b"2"), folder(b"a"), folder(b"d"), file(b"d", b"x")];
+        let (received, failed) = receive(&scratch.0, &[special, twice.concat(), b"E".to_vec()].concat());
+        assert!(received.is_ok() && failed);
+        let mode = std::fs::metadata(scratch.0.join("s")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o6000, 0, "{mode:o}");
+        assert_eq!(std::fs::read(scratch.0.join("a")).unwrap(), b"2");
+        assert!(scratch.0.join("d").is_dir());
+        assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 3);
+    }
+
+    #[test]
     fn whatever_comes_is_an_error_or_lands_inside_and_nothing_is_left_half() {
         let scratch = Scratch::new();
         std::fs::create_dir(scratch.0.join("in")).unwrap();
