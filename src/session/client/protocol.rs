@@ -12,7 +12,6 @@ use crate::{
     session::{
         InputSource,
         client::{
-            input_history::InputHistory,
             job::Job,
             snapshot::{Parts, Snapshot},
         },
@@ -363,7 +362,7 @@ mod tests {
         session::{
             Activity, Because, ProgramSaid, Report, ReportState,
             client::{
-                input_history::{Keys, Mode},
+                input_history::{InputHistory, Keys, Mode},
                 job::{Handed, JobFlags, LeftJob},
                 snapshot::{Folder, Front, Input, Reads},
             },
