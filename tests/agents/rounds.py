@@ -7,7 +7,8 @@ NBS and FOLDER are those of drive.py. In one session the agent gets ROUNDS tasks
 that fails is printed with what nbs said and what the screen showed, and the others follow. A round fails
 if a task was not taken, or twice; if an approval, its question or the end of a turn was never told; if a
 session was told to wait or to be done while its agent worked; or if it was no longer told to wait while it
-asked. What was told more than a second late is counted.
+asked, also after its terminal got another size (each fifth time). `events` must have each session that was
+killed. What was told more than a second late is counted.
 """
 
 import json
@@ -73,6 +74,9 @@ class Rounds:
 
     def stop(self, session):
         session.end()
+        if session.handle not in session.call("events") or session.handle in session.call("list"):
+            self.failures += 1
+            print(f"{self.agent}: FAILED: it was killed, and `events` and `list` do not say so")
         end_what_is_left(self.root)
 
     def late(self, what, at, since):
@@ -131,9 +135,12 @@ class Rounds:
             listed = [json.loads(line) for line in session.call("list", "--waiting", "--json").splitlines()]
             if [one["question_id"] for one in listed] != [session.told[-1][2]["question_id"]]:
                 raise Failure(f"`list --waiting` shows {listed}")
+            if number % 5 == 0:
+                self.resize(session, command)
             time.sleep(0.7)
             answered = time.time()
             self.check(session, held, answered, "waiting", "it asks")
+            listed = [json.loads(line) for line in session.call("list", "--waiting", "--json").splitlines()]
             done = Wait(session, "done")
             session.call("answer", f"--question-id={listed[0]['question_id']}", session.handle, "1")
             allowed = wait_for_model(session, self.model, "asked", answered)
@@ -142,6 +149,15 @@ class Rounds:
         finally:
             for wait in filter(None, [waiting, done]):
                 wait.end()
+
+    def resize(self, session, command):
+        """It draws its question anew, and still asks."""
+        for size in ["90x28", "100x30"]:
+            session.call("resize", session.handle, size)
+            time.sleep(1.5)
+            told = session.told[-1][2]
+            if command not in (told["question"] or "") or len(told["choices"]) < 2:
+                raise Failure(f"at {size} its question is {told['question']!r} with {told['choices']}")
 
     def begin(self, number):
         """It is started, and gets a task at once."""
