@@ -183,7 +183,7 @@ pub(crate) struct Relay {
     notices: Vec<SaidNotice>,
     // The time of the last input, and whether it, or the input before it, ended a line: a turn that an
     // approval by a single key continues has begun by a line.
-    typed_last: Option<(Instant, bool)>,
+    typed_last: Option<(Instant, bool, u64)>,
     // The input verdict that the judge received last.
     looked: Input,
     interactive: bool,
@@ -479,8 +479,8 @@ impl Relay {
         // As lines are ended, or as a program gets Enter that has asked for all keys (CSI u).
         let ends_line =
             bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n')) || bytes.ends_with(b"\x1b[13u");
-        let entered = self.typed_last.is_some_and(|(_, entered)| entered);
-        self.typed_last = Some((now, entered || ends_line));
+        let entered = self.typed_last.is_some_and(|(_, entered, _)| entered);
+        self.typed_last = Some((now, entered || ends_line, self.recorder.output_bytes()));
         self.unread_is_answer = false;
         let to_shell = self.master.foreground() == Some(self.reporting());
         self.recorder.note_typed(bytes, self.keyboard.holds_half_line(), to_shell);

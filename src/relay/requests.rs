@@ -202,11 +202,12 @@ impl Relay {
         let process = foreground::foreground_process(&self.master, self.child);
         let path = process.as_ref().and_then(|process| program_of(&process.arguments()));
         let foreground = process.map(|process| process.name);
-        let typed = self.typed_last.map(|(typed, entered)| (typed.elapsed(), entered));
+        let typed = self.typed_last;
         let front = Front {
             path: path.filter(|path| !path.is_empty()),
-            typed: typed.map(|(age, _)| age),
-            entered: typed.is_some_and(|(_, entered)| entered),
+            typed: typed.map(|(typed, ..)| typed.elapsed()),
+            entered: typed.is_some_and(|(_, entered, _)| entered),
+            length: typed.map_or(0, |(.., length)| length),
         };
         Snapshot {
             seen: self.judge.seen(),

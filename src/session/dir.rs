@@ -531,11 +531,6 @@ impl SessionDir {
         number(lines.split(|byte| *byte == b'\n').nth(1)?)
     }
 
-    /// How long ago it printed something, as far as that is known.
-    pub(super) fn printed_ago(&self) -> Option<Duration> {
-        self.folder.modified(OUTPUT).ok()?.elapsed().ok()
-    }
-
     pub(crate) fn log(&self) -> Result<OutputLog> {
         let opened = self.folder.open_file(OUTPUT).and_then(|file| {
             let bounded = self.folder.has(LOG_START);

@@ -20,9 +20,6 @@ const TAKEN_UP: Duration = Duration::from_millis(800);
 /// The same if the program has printed nothing since: it is starting, or the machine is busy.
 const ANSWERED: Duration = Duration::from_secs(10);
 
-/// How much older the log may seem than its last byte is: the kernel counts in ticks.
-const TICK: Duration = Duration::from_millis(20);
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     /// `None` if the relay does not report it.
@@ -72,7 +69,8 @@ impl Verdict {
         }
         // The time until the program would have begun with the last input.
         let lacks = front.typed.filter(|_| front.entered && seen.shows == Shows::Rests).map(|typed| {
-            let is_answered = session.printed_ago().is_none_or(|ago| ago <= typed + TICK);
+            let length = session.log().ok().and_then(|log| log.length().ok());
+            let is_answered = length.is_none_or(|length| length > front.length);
             (if is_answered { TAKEN_UP } else { ANSWERED }).saturating_sub(typed)
         });
         let (activity, turn, again) = match (seen.shows, lacks) {

@@ -478,6 +478,7 @@ mod tests {
                     path: Some(b"/a b".to_vec()),
                     typed: Some(Duration::from_millis(7)),
                     entered: true,
+                    length: 8,
                 },
                 folder: Some(Folder::There(b"/\xff".to_vec())),
                 keys: Some(KeyModes {

@@ -176,6 +176,8 @@ pub(crate) struct Front {
     /// How long ago something was typed, if ever, and whether a line was ended by then.
     pub(crate) typed: Option<Duration>,
     pub(crate) entered: bool,
+    /// How long the log was then.
+    pub(crate) length: u64,
 }
 
 impl Front {
@@ -350,10 +352,11 @@ impl Snapshot {
         field("since", Some(seconds(self.since, 6)));
         field("attended", flag(self.attended));
         field("foreground", text(&self.foreground));
-        let Front { path, typed, entered } = &self.front;
+        let Front { path, typed, entered, length } = &self.front;
         field("path", path.as_deref().map(hex));
         field("typed", typed.map(|time| time.as_millis().to_string()));
         field("entered", flag(*entered));
+        field("length", typed.map(|_| length.to_string()));
         field("folder", self.folder.as_ref().map(Folder::encode));
         field("keys", self.keys.as_ref().map(KeyModes::encode));
         field("typing", self.typing.as_ref().map(|typing| typing.encode().replace(' ', ",")));
@@ -415,6 +418,7 @@ impl Snapshot {
                 "path" => snapshot.front.path = Some(parse_hex(told)?),
                 "typed" => snapshot.front.typed = Some(Duration::from_millis(number()?)),
                 "entered" => snapshot.front.entered = true,
+                "length" => snapshot.front.length = number()?,
                 "folder" => snapshot.folder = Some(Folder::decode(told)?),
                 "keys" => snapshot.keys = Some(KeyModes::decode(told)?),
                 "typing" => {
