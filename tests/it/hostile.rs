@@ -451,10 +451,10 @@ fn however_many_never_read_what_they_ask_for_a_relay_stays_small() {
         stream
     };
     let floods: [(&[u8], usize); 5] = [
-        (b"typing 0\n", 28),
+        (b"typing 0 0\n", 28),
         (b"type 15000\n", 1),
         (b"secret 4096\nx", 1),
-        (b"snapshot 0\ntyping 0\nfollow 0\nturn\n", 8),
+        (b"snapshot 0\ntyping 0 0\nfollow 0\nturn\n", 8),
         (b"ending a\nturn\n", 16),
     ];
     let mut all: Vec<(UnixStream, Vec<u8>)> =
@@ -488,7 +488,7 @@ fn a_secret_of_which_only_a_part_went_in_is_told_of() {
     scratch.wait_for_end(&handle);
     // A relay that reports a secret prompt, and types three bytes of the secret.
     let serve = "def serve(stream):\n    while said := stream.recv(256):\n        \
-                 answers = {b'modes': b'modes no no yes no no 4 3 28 26', b'secret': b'typed 3'}\n        \
+                 answers = {b'snapshot': b'snapshot keys=no,no,yes,no,no,4,3,28,26', b'secret': b'typed 3'}\n        \
                  answer = answers.get(said.split()[0])\n        \
                  if answer: stream.sendall(answer + b'\\n')";
     let mut command = scratch.command("python3");
