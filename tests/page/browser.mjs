@@ -47,7 +47,9 @@ async function visit(options = {}) {
     const page = await context.newPage();
     page.on("pageerror", error => faults.push(error.message));
     page.on("console", message => {
-        const isLost = /ERR_(CONNECTION|INCOMPLETE|NETWORK|EMPTY)/.test(message.text());
+        // What is asked of a session that has gone meanwhile is not found.
+        const hasGone = / 404 /.test(message.text()) && message.location().url.includes("/sessions/");
+        const isLost = hasGone || /ERR_(CONNECTION|INCOMPLETE|NETWORK|EMPTY)/.test(message.text());
         if (message.type() === "error" && !isLost) faults.push(message.text());
     });
     page.on("dialog", dialog => faults.push(dialog.message()));
