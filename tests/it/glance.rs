@@ -122,9 +122,12 @@ fn the_program_is_who_has_the_foreground_and_waits_for_no_other() {
 #[test]
 fn since_is_when_it_began_and_what_others_print_does_not_change_it() {
     let scratch = Scratch::new();
-    let session = scratch.create(&format!("(sleep 1; echo other) & {LINE}"));
+    let gate = scratch.path.join("gate");
+    run(std::process::Command::new("mkfifo").arg(&gate)).code(0);
+    let session = scratch.create(&format!("(read x < gate; echo other) & {LINE}"));
     is(&scratch, &session, "waiting");
     let since = told(&scratch, &session, "since");
+    fs::write(&gate, "\n").unwrap();
     scratch.ts(&["wait-pattern", &session, "other"]).code(0);
     is(&scratch, &session, "waiting");
     assert_eq!(told(&scratch, &session, "since"), since);

@@ -12,7 +12,7 @@ use rustix::{
     io::ioctl_fionread,
 };
 
-use crate::support::{Ran, Running, Scratch, eventually, field, run};
+use crate::support::{Ran, Running, Scratch, eventually, field, run, sockets_of, state_of};
 
 fn shell(command: &str) -> (Scratch, String) {
     let scratch = Scratch::new();
@@ -121,6 +121,10 @@ fn the_code_of_a_killed_call_is_told_to_nobody_who_waits_for_the_next() {
         scratch.start(&["wait", &handle, "--complete"]),
         scratch.start(&["wait", &handle, "--complete"]),
     ];
+    for wait in &waits {
+        let pid = wait.pid().to_string();
+        eventually("it waits", || sockets_of(&pid) > 0 && state_of(&pid) == Some('S'));
+    }
     std::fs::write(scratch.path.join("on"), "").unwrap();
     let [first, second, third] = waits.map(|wait| wait.finish().code(0).out());
     assert_eq!(first, "3\n");
