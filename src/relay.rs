@@ -169,7 +169,6 @@ pub(crate) struct Relay {
     input: InputClock,
     // The number of the completion that came next when something was typed last.
     awaited: Option<u64>,
-    // The client that a completion belongs to.
     // The client that has seen a secret prompt of a remote program, and the log's length then.
     seen: Option<(ClientId, u64)>,
     judge: ActivityTracker,
@@ -181,8 +180,8 @@ pub(crate) struct Relay {
     turns_ended: u64,
     // The last notices of the program, no more than `ProgramSaid::MOST_NOTICES`.
     notices: Vec<SaidNotice>,
-    // The time of the last input, and whether it, or the input before it, ended a line: a turn that an
-    // approval by a single key continues has begun by a line.
+    // The time of the last input; whether it, or the input before it, ended a line, because a turn that an
+    // approval by a single key continues has begun by a line; and the log's length then.
     typed_last: Option<(Instant, bool, u64)>,
     // The input verdict that the judge received last.
     looked: Input,
@@ -282,7 +281,7 @@ impl Relay {
                 RelayEvent::Client(id) | RelayEvent::ClientLeft(id) => is_left(*id),
                 _ => false,
             });
-            // A call that has left did so before others came that are seen at the same time, and type.
+            // Calls that have left come first: others that are seen at the same time came later, and may type.
             self.take(&leaving, &mut caught)?;
             self.leave_jobs();
             self.take(&others, &mut caught)?;
@@ -313,6 +312,7 @@ impl Relay {
         }
     }
 
+    /// Handles these events, in this order.
     fn take(&mut self, events: &[RelayEvent], caught: &mut Caught) -> Result<()> {
         for event in events {
             match *event {
@@ -345,7 +345,7 @@ impl Relay {
         Ok(())
     }
 
-    /// The commands of calls that have left are for others to resume.
+    /// Leaves the commands of calls that have gone for others to resume.
     fn leave_jobs(&mut self) {
         let typed = self.journal.total();
         let begun = self.recorder.jobs_mut().note_left(|id| self.clients.is_there(id), typed);

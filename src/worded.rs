@@ -1,6 +1,6 @@
 //! An enum whose variants each have a word: in JSON, in files, and in what processes send each other.
 
-/// Makes the enum, `word`, and `parse`, which finds the variant of a word.
+/// Makes the enum, with `word`, and `parse`, which finds the variant of a word.
 macro_rules! worded {
     ($(#[$meta:meta])* $vis:vis enum $name:ident {
         $($(#[$each:meta])* $variant:ident = $word:literal,)*
@@ -28,6 +28,7 @@ macro_rules! worded {
 
 pub(crate) use worded;
 
+/// The index of a word.
 pub(crate) fn place(words: &[&str], word: &[u8]) -> Option<usize> {
     words.iter().position(|other| other.as_bytes() == word)
 }

@@ -125,7 +125,7 @@ impl Jobs {
     }
 
     /// Calls have left: `is_there` returns false for them; `typed` is the number of bytes typed by now. Returns
-    /// those of which a part of a command may have been typed, which must be removed.
+    /// the calls whose command may be typed in part: that part must be removed.
     pub(crate) fn note_left(&mut self, is_there: impl Fn(ClientId) -> bool, typed: u64) -> Vec<ClientId> {
         self.all.retain(|entry| entry.job.handed != Handed::Asked || entry.owner.is_some_and(&is_there));
         let mut begun = Vec::new();
@@ -271,7 +271,7 @@ mod tests {
             (&[Says(whole), Taken, Done(5), Killed, Next, Taken, Done(6)], Some(Ok(whole)), &[5, 6]),
             (&[Says(whole), Killed, Next, Taken, Done(5)], Some(Err(Lost::Untaken)), &[5]),
             (&[Says(whole), Taken, Done(5), Done(6), Told], None, &[5]),
-            // Of `ask`.
+            // A command that `ask` typed.
             (&[Says(Handed::Asked), Done(5), Killed], None, &[5]),
             (&[Says(Handed::Asked), Killed, Done(5)], None, &[]),
         ];

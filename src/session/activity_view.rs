@@ -266,7 +266,7 @@ impl ActivityView {
         if self.passes_on && !self.because.is_some_and(Because::is_stated) && !text::asks(&before) {
             self.activity = self.activity.map(|_| Activity::Working);
         }
-        // If a known program said that it asks, rows that only end as a prompt does are hints and input lines.
+        // If a known program reports that it asks, a row that merely ends like a prompt is a hint or its input line.
         let is_said = matches!(self.because, Some(Because::Title | Because::Notice | Because::ProgramStatus));
         self.note_question(|_| match text::asks(&before) && !is_said {
             true => shown(&before),
@@ -408,7 +408,8 @@ impl ActivityView {
     }
 }
 
-/// The row of a screen that asks, if any does, in one line that can be shown; perhaps only by a question mark.
+/// The row of a screen that asks, if any does, as one printable line; `by_mark`: only a row that ends with a
+/// question mark.
 fn question_among(rows: &[String], by_mark: bool) -> Option<String> {
     let last = |asks: fn(&str) -> bool| rows.iter().rev().find(|row| asks(row));
     let row = last(|row| row.trim_end().ends_with('?')).or_else(|| last(text::asks).filter(|_| !by_mark));

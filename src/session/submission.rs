@@ -33,7 +33,7 @@ const LONGEST_DRAWN: Duration = Duration::from_secs(3);
 /// How long the text must be gone from its place: a program that redraws its screen may just have cleared it.
 pub(super) const GONE: Duration = Duration::from_millis(80);
 
-/// The same while a known program shows no input line, as while it draws all anew.
+/// The same for a known program that shows no input line: it may be redrawing its screen.
 const CLEARED: Duration = Duration::from_secs(1);
 
 /// The pause before Enter is pressed again; it doubles each time, up to the second constant.

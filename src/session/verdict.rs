@@ -17,7 +17,7 @@ use crate::{
 /// begins with the input a moment after.
 const TAKEN_UP: Duration = Duration::from_millis(800);
 
-/// The same if the program has printed nothing since: it is starting, or the machine is busy.
+/// The same if the program has printed nothing since then: it is starting, or the machine is busy.
 const ANSWERED: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

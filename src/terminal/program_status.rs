@@ -34,10 +34,10 @@ pub(crate) const ANSWER: &str =
     "\x1b]7501;?:states=idle,working,done,blocked,error:kinds=permission,question,auth";
 
 worded! {
-    /// In the order in which somebody wants to hear of them.
+    /// The most urgent first.
     #[derive(PartialOrd, Ord)]
     pub(crate) enum ProgramState {
-        /// It waits for somebody.
+        /// It waits for the user.
         Blocked = "blocked",
         Error = "error",
         Done = "done",

@@ -646,7 +646,7 @@ impl Format<'_> {
                     command
                 }
             }
-            known::PANE_CURRENT_PATH => facts().folder().to_owned(),
+            known::PANE_CURRENT_PATH => facts().folder(),
             known::PANE_START_COMMAND => {
                 let mut words = pane.words();
                 words.iter_mut().for_each(|word| *word = words::shown(word));

@@ -1,7 +1,6 @@
 //! The session of nbs behind a pane: its start, its end, and what it shows.
 
 use std::{
-    cell::{OnceCell, RefCell},
     env,
     ffi::OsString,
     path::{Path, PathBuf},
@@ -13,7 +12,7 @@ use crate::{
     relay::SpawnVia,
     session::{
         self, EndedBy, Handle, Name, ScreenCache, SessionDir, Settings, StateDir, Target,
-        client::{Parts, RelayClient, Snapshot, protocol::KeyModes},
+        client::{Parts, RelayClient, Snapshot, protocol::KeyModes, snapshot::Folder},
     },
     sys::{clock, processes::Process, pty::Size},
     terminal::{screen::Screen, text},
@@ -334,39 +333,33 @@ impl State {
     }
 }
 
-/// The present state of a pane's program. A relay is asked only for what is looked at.
+/// The present state of a pane's program.
 #[derive(Default)]
 pub(crate) struct Facts {
     pub(crate) now: Option<Snapshot>,
     pub(crate) command: String,
-    relay: RefCell<Option<RelayClient>>,
-    folder: OnceCell<String>,
-    keys: OnceCell<Option<KeyModes>>,
 }
 
 impl Facts {
     pub(crate) fn gather(pane: &Pane) -> Facts {
         let Some(session) = pane.open() else { return Facts::default() };
         let client = RelayClient::open(&session.within(crate::sys::deadline::Deadline::after(PATIENCE)));
-        let mut facts = Facts { relay: client.ok().flatten().into(), ..Facts::default() };
-        facts.now = facts.asked(|relay| relay.snapshot(Parts::PROGRAM));
-        let program = facts.now.as_ref().and_then(|now| now.program.as_ref());
-        facts.command = program.map(|program| command_of(program.pid, &program.name)).unwrap_or_default();
-        facts
+        let Ok(Some(mut client)) = client else { return Facts::default() };
+        let now = client.snapshot(Parts::PROGRAM.and(Parts::FOLDER).and(Parts::KEYS)).ok().flatten();
+        let program = now.as_ref().and_then(|now| now.program.as_ref());
+        let command = program.map(|program| command_of(program.pid, &program.name)).unwrap_or_default();
+        Facts { now, command }
     }
 
-    fn asked<T>(&self, ask: impl FnOnce(&mut RelayClient) -> Result<Option<T>>) -> Option<T> {
-        ask(self.relay.borrow_mut().as_mut()?).ok().flatten()
-    }
-
-    pub(crate) fn folder(&self) -> &str {
-        let show =
-            || self.asked(RelayClient::folder).map_or(String::new(), |folder| folder.display().to_string());
-        self.folder.get_or_init(show)
+    pub(crate) fn folder(&self) -> String {
+        match self.now.as_ref().and_then(|now| now.folder.as_ref()) {
+            Some(Folder::There(path)) => String::from_utf8_lossy(path).into_owned(),
+            _ => String::new(),
+        }
     }
 
     pub(crate) fn keys(&self) -> Option<&KeyModes> {
-        self.keys.get_or_init(|| self.asked(RelayClient::modes)).as_ref()
+        self.now.as_ref()?.keys.as_ref()
     }
 }
 

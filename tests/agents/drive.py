@@ -260,8 +260,7 @@ class Trial:
             time.sleep(0.05)
         for step, (tool, arguments, wanted) in enumerate(CALLS):
             told = model.results.get(step, "")
-            # Some pass a text on as JSON.
-            # qwen gives an error twice itself.
+            # Some pass a text on as JSON, and qwen repeats an error by itself.
             most = 2 if self.agent == "qwen" and arguments.get("session") == "@none" else 1
             counts = [told.count(text) or told.count(json.dumps(text)[1:-1]) for text in wanted]
             # opencode has no text for a picture.

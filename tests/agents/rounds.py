@@ -45,7 +45,7 @@ class Wait:
         self.at = time.time()
 
     def end(self):
-        """It may wait for ever."""
+        """Ends the call if it still waits."""
         if self.call.poll() is None:
             self.call.terminate()
         self.thread.join()
@@ -83,12 +83,12 @@ class Rounds:
         self.lates.setdefault(what, []).append(max(at - since, 0.0))
 
     def first(self, session, begun, since, activity, what):
-        """It is so since then, and may have been told since it begun."""
+        """Waits until the activity is told, at `begun` at the earliest; it holds since `since`."""
         session.until(what, lambda told: session.first(begun, activity))
         self.late(what, session.first(begun, activity), since)
 
     def submit(self, session, task, number):
-        """Gives it a task; it must be taken once, as it was typed."""
+        """Gives the agent a task, which it must take once, as typed."""
         text = f"Please do number {number}: TASK {task}"
         since = time.time()
         session.call("send", "--submit", "--timeout=80", session.handle, text)
@@ -100,13 +100,13 @@ class Rounds:
         return since, asked
 
     def check(self, session, start, end, activity, what):
-        """Was only that told in between?"""
+        """Fails if another activity was told in between."""
         false = [told for told in session.between(start, end) if told["activity"] != activity]
         if false:
             raise Failure(f"{what}, and is told as {false[0]['activity']} because of {false[0]['because']}")
 
     def finish(self, session, since, working, wait):
-        """To the end of the turn."""
+        """Waits for the end of the turn."""
         finished = wait_for_model(session, self.model, "done", since, 60)
         self.first(session, working, finished, "done", "done")
         # The answer is known to the model before its last word is there.
@@ -151,7 +151,7 @@ class Rounds:
                 wait.end()
 
     def resize(self, session, command):
-        """It draws its question anew, and still asks."""
+        """Resizes the terminal: the agent redraws its question, and still asks it."""
         for size in ["90x28", "100x30"]:
             session.call("resize", session.handle, size)
             time.sleep(1.5)
@@ -160,7 +160,7 @@ class Rounds:
                 raise Failure(f"at {size} its question is {told['question']!r} with {told['choices']}")
 
     def begin(self, number):
-        """It is started, and gets a task at once."""
+        """Starts the agent, and gives it a task at once."""
         self.begun = time.time()
         self.model.script["begin"] = [{"say": WORDS, "seconds": 1.2}]
         session, done = self.start(), None

@@ -167,9 +167,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         return Err(ended());
     }
     conditions.prompts = (by_default && !at.is_empty()).then(|| prompts.clone());
-    if in_shell && conditions.complete {
-        // Whoever waits for the next completion does not get this one.
-        let last = seq.unwrap_or_default();
+    if let (true, Some(last)) = (in_shell && conditions.complete, seq) {
+        // Calls that wait for the next completion skip this one.
         turn.note_job_with_next(&Job { handed: Handed::Asked, last, level, ..Job::default() });
     }
     let words = String::from_utf8_lossy(&text).into_owned();

@@ -176,7 +176,7 @@ pub(crate) struct Front {
     /// How long ago something was typed, if ever, and whether a line was ended by then.
     pub(crate) typed: Option<Duration>,
     pub(crate) entered: bool,
-    /// How long the log was then.
+    /// The log's length at that time.
     pub(crate) length: u64,
 }
 
@@ -194,7 +194,7 @@ pub(crate) enum Folder {
     There(Vec<u8>),
     /// Its former path.
     Removed(Vec<u8>),
-    /// And why.
+    /// It cannot be read, for this reason.
     Unknown(String),
 }
 

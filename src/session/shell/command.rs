@@ -14,7 +14,7 @@ use std::{
 use crate::worded::worded;
 
 worded! {
-    /// The language in which a shell is told to report its commands.
+    /// The shell language of the code that makes a shell report its commands.
     pub(crate) enum Dialect {
         Bash = "bash",
         Zsh = "zsh",

@@ -1,4 +1,4 @@
-//! How the cursor of a screen moves: by lines, by tab stops, to a place, and within margins.
+//! Moves the cursor of a screen: by lines, by tab stops, to a place, and within margins.
 
 use super::{Cursor, Screen, grid::Cell, modes::Mode};
 

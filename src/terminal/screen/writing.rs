@@ -1,4 +1,4 @@
-//! What characters do to a screen: where they go, how wide they are, and what they join.
+//! Writes characters to a screen: their place, their width, and the clusters that they join.
 
 use std::mem;
 
