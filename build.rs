@@ -80,12 +80,15 @@ fn main() {
     fs::write(out.join("shells.packed"), packed(&others)).unwrap();
     fs::write(out.join("shells.length"), others.len().to_string()).unwrap();
 
-    // Each call as `tmux` reads them.
     let [commands, options, variables] = ["commands.txt", "options.txt", "variables.txt"].map(|name| {
         let table = fs::read_to_string(root.join("src/tmux").join(name)).unwrap();
         table.trim_end().to_owned()
     });
-    let (commands, handlers) = without_handlers(&commands);
+    let ((often, handlers), (others, other_handlers)) =
+        (without_handlers(lines_of(&commands, '*')), without_handlers(lines_of(&commands, ' ')));
+    let handlers = [handlers, other_handlers].concat();
+    let handlers =
+        format!("const HANDLERS: [Handler; {}] = [\n    {},\n];\n", handlers.len(), handlers.join(",\n    "));
     fs::write(out.join("tmux_commands.rs"), handlers).unwrap();
     let is_used = |name: &&str| !name.starts_with("buffer_") && !name.starts_with("client_");
     let numbers = variables.lines().map(|name| name.trim_start_matches('-')).enumerate();
@@ -93,10 +96,17 @@ fn main() {
         .filter(|(_, name)| is_used(name))
         .map(|(number, name)| format!("pub(crate) const {}: usize = {number};\n", name.to_uppercase()));
     fs::write(out.join("tmux_variables.rs"), numbers.collect::<String>()).unwrap();
-    let tables = [commands, options, variables];
-    let tables = tables.join("\0");
+    // A call unpacks what stands before that which it needs, so what most calls need comes first.
+    let options_often = lines_of(&options, '*').collect::<Vec<_>>().join("\n");
+    let options = options.replace("\n*", "\n");
+    let (mut tables, mut ends) = (String::new(), String::new());
+    for table in [often, options_often, variables, others, options] {
+        tables += &table;
+        ends += &format!("{}, ", tables.len());
+        tables.push('\0');
+    }
     fs::write(out.join("tmux.packed"), packed(&tables)).unwrap();
-    fs::write(out.join("tmux.length"), tables.len().to_string()).unwrap();
+    fs::write(out.join("tmux.ends"), format!("[{ends}]")).unwrap();
 
     // Its first lines say where it is from.
     let font = fs::read_to_string(root.join("src/terminal/screen/font.hex")).unwrap();
@@ -117,16 +127,23 @@ fn main() {
     }
 }
 
-/// The table of the commands of tmux without the column of the functions, and these.
-fn without_handlers(table: &str) -> (String, String) {
-    let (mut lines, mut handlers) = (Vec::new(), String::new());
-    for line in table.lines() {
+/// The lines of a table that begin with `*`, without that, or those that do not.
+fn lines_of(table: &str, kind: char) -> impl Iterator<Item = &str> {
+    table
+        .lines()
+        .filter(move |line| line.starts_with('*') == (kind == '*'))
+        .map(|line| line.trim_start_matches('*'))
+}
+
+/// These lines of the table of the commands of tmux without the column of the functions, and these.
+fn without_handlers<'a>(table: impl Iterator<Item = &'a str>) -> (String, Vec<String>) {
+    let (mut lines, mut handlers) = (Vec::new(), Vec::new());
+    for line in table {
         let mut words: Vec<&str> = line.splitn(4, ' ').collect();
-        handlers += &format!("    {},\n", words.remove(2));
+        handlers.push(words.remove(2).to_owned());
         lines.push(words.join(" "));
     }
-    let count = lines.len();
-    (lines.join("\n"), format!("const HANDLERS: [Handler; {count}] = [\n{handlers}];\n"))
+    (lines.join("\n"), handlers)
 }
 
 /// As `src/packed.rs` unpacks it.

@@ -11,13 +11,18 @@ mod model;
 
 /// The text of that length.
 pub(crate) fn unpack(packed: &[u8], length: usize) -> String {
-    let text = if cfg!(plain_texts) { packed.to_vec() } else { unpacked(packed, length) };
+    unpack_until(packed, length, length)
+}
+
+/// The beginning of the text of that length, up to `end`: what follows takes no time.
+pub(crate) fn unpack_until(packed: &[u8], length: usize, end: usize) -> String {
+    let text = if cfg!(plain_texts) { packed[..end].to_vec() } else { unpacked(packed, length, end) };
     String::from_utf8(text).expect("build.rs has packed what is UTF-8")
 }
 
-fn unpacked(packed: &[u8], length: usize) -> Vec<u8> {
-    let mut text = vec![0; length];
-    let mut unpacking = Ppmd7Decoder::new(packed, ORDER, memory(text.len())).expect("build.rs has packed it");
+fn unpacked(packed: &[u8], length: usize, end: usize) -> Vec<u8> {
+    let mut text = vec![0; end];
+    let mut unpacking = Ppmd7Decoder::new(packed, ORDER, memory(length)).expect("build.rs has packed it");
     unpacking.read_exact(&mut text).expect("build.rs has packed it");
     text
 }
@@ -36,7 +41,9 @@ mod tests {
             let mut packing = Ppmd7Encoder::new(Vec::new(), ORDER, memory(text.len())).unwrap();
             packing.write_all(text.as_bytes()).unwrap();
             let packed = packing.finish(false).unwrap();
-            assert_eq!(unpacked(&packed, text.len()), text.as_bytes());
+            for end in [text.len(), text.len() / 3] {
+                assert_eq!(unpacked(&packed, text.len(), end), text.as_bytes()[..end]);
+            }
         }
     }
 }

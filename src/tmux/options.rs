@@ -28,7 +28,18 @@ pub(crate) struct Known {
 }
 
 pub(crate) fn known() -> impl Iterator<Item = Known> {
-    tables::options().lines().map(|line| {
+    parsed_lines(tables::options())
+}
+
+/// The lines of the option with that name: several if it is an array.
+pub(crate) fn of_name(name: &str) -> impl Iterator<Item = Known> {
+    let is_often = parsed_lines(tables::options_often()).any(|known| known.name == name);
+    let table = if is_often { tables::options_often() } else { tables::options() };
+    parsed_lines(table).filter(move |known| known.name == name)
+}
+
+fn parsed_lines(table: &'static str) -> impl Iterator<Item = Known> {
+    table.lines().map(|line| {
         let (scope, rest) = line.split_once(' ').unwrap_or_default();
         let scope = scope.chars().next().unwrap_or('g');
         let is_hook = matches!(scope, 'h' | 'i');
@@ -58,12 +69,12 @@ pub(crate) fn parsed(word: &str) -> Option<(&str, Option<&str>)> {
 pub(crate) fn find(word: &str) -> Result<(Known, Option<&str>)> {
     let invalid = || Failure::failed(format!("invalid option: {word}"));
     let (name, index) = parsed(word).ok_or_else(invalid)?;
+    if let Some(known) = of_name(name).next() {
+        return Ok((known, index));
+    }
     let mut found: Option<Known> = None;
     let mut is_ambiguous = false;
     for known in known() {
-        if known.name == name {
-            return Ok((known, index));
-        }
         if known.name.starts_with(name) {
             is_ambiguous |= found.is_some_and(|found| found.name != known.name);
             found = found.or(Some(known));
@@ -128,7 +139,7 @@ impl State {
     pub(crate) fn option_in(&self, scopes: &[String], name: &str) -> Option<String> {
         let set = scopes.iter().find_map(|scope| self.setting(scope, name)?.value.clone());
         set.or_else(|| {
-            let known = known().find(|known| known.name == name && known.index.is_none());
+            let known = of_name(name).find(|known| known.index.is_none());
             known.as_ref().map(Known::default)
         })
     }
@@ -136,7 +147,7 @@ impl State {
     /// The value of an option as a format shows it.
     pub(crate) fn shown_option(&self, scopes: &[String], word: &str) -> Option<String> {
         let (name, index) = parsed(word)?;
-        let known = known().into_iter().find(|known| known.name == name);
+        let known = of_name(name).next();
         let is_array = known.is_some_and(|known| known.is_array());
         let is_flag = known.is_some_and(|known| known.kind == "f");
         if !is_array {
@@ -151,8 +162,7 @@ impl State {
         let items: Vec<&Setting> = self.options.iter().filter(is_such).collect();
         let set = items.iter().find(|setting| setting.name == word).and_then(|setting| setting.value.clone());
         let default = || {
-            let mut all = self::known();
-            let item = all.find(|known| known.name == name && known.index == index)?;
+            let item = of_name(name).find(|known| known.index == index)?;
             Some(item.default.to_owned()).filter(|_| items.is_empty() && index.is_some())
         };
         Some(set.or_else(default).unwrap_or_default())

@@ -1,19 +1,26 @@
 //! The tables of commands and options, packed: together they are a tenth of what calls as `tmux` add.
+//!
+//! Lines that begin with `*` in the files are needed by most calls. They are unpacked without the rest, which
+//! would take three times as long as such a call.
 
 use std::sync::OnceLock;
 
-use crate::packed::unpack;
+use crate::packed::unpack_until;
 
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tmux.packed"));
-const LENGTH: usize = include!(concat!(env!("OUT_DIR"), "/tmux.length"));
+/// Where each part ends, before a NUL.
+const ENDS: [usize; 5] = include!(concat!(env!("OUT_DIR"), "/tmux.ends"));
 
-/// A line for each command.
-pub(crate) fn commands() -> &'static str {
-    part(0)
-}
+/// A line for each command that is called often, and then one for each of the others.
+pub(crate) const COMMANDS: [fn() -> &'static str; 2] = [|| part(0), || part(3)];
 
 /// A line for each option.
 pub(crate) fn options() -> &'static str {
+    part(4)
+}
+
+/// Those of the options that are needed often.
+pub(crate) fn options_often() -> &'static str {
     part(1)
 }
 
@@ -33,6 +40,9 @@ pub(crate) mod known {
 }
 
 fn part(at: usize) -> &'static str {
-    static ALL: OnceLock<String> = OnceLock::new();
-    ALL.get_or_init(|| unpack(PACKED, LENGTH)).split('\0').nth(at).unwrap_or_default()
+    static TEXTS: [OnceLock<String>; 2] = [const { OnceLock::new() }; 2];
+    let is_rare = at > 2;
+    let end = if is_rare { ENDS[4] } else { ENDS[2] };
+    let text = TEXTS[usize::from(is_rare)].get_or_init(|| unpack_until(PACKED, ENDS[4] + 1, end));
+    text.split('\0').nth(at).unwrap_or_default()
 }

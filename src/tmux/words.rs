@@ -34,9 +34,16 @@ pub(crate) enum Usage {
     Alone,
 }
 
+/// All of them, by their names.
 pub(crate) fn commands() -> Vec<Command> {
     let mut commands = Vec::new();
-    for line in tables::commands().lines() {
+    tables::COMMANDS.iter().for_each(|table| read(table(), &mut commands));
+    commands.sort_unstable_by(|one, other| one.name.cmp(other.name));
+    commands
+}
+
+fn read(table: &'static str, commands: &mut Vec<Command>) {
+    for line in table.lines() {
         let mut words = line.splitn(6, ' ');
         let mut next = || words.next().unwrap_or_default();
         let (name, alias) = (next(), next());
@@ -51,14 +58,17 @@ pub(crate) fn commands() -> Vec<Command> {
         let alias = if alias == "-" { "" } else { alias };
         commands.push(Command { number, name, alias, usage, least, most, flags: next() });
     }
-    commands
 }
 
 pub(crate) fn find(word: &str) -> Result<Command> {
-    let mut found = commands();
-    if let Some(exact) = found.iter().find(|command| command.alias == word || command.name == word) {
-        return Ok(*exact);
+    let mut found = Vec::new();
+    for table in tables::COMMANDS {
+        read(table(), &mut found);
+        if let Some(exact) = found.iter().find(|command| command.alias == word || command.name == word) {
+            return Ok(*exact);
+        }
     }
+    let mut found = commands();
     found.retain(|command| command.name.starts_with(word));
     match &found[..] {
         [command] => Ok(*command),

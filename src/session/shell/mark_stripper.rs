@@ -19,6 +19,8 @@ use crate::{
     terminal::tokenizer::{BEL, ESC},
 };
 
+/// Both begin so, as an operating system command (OSC) does.
+const COMMAND: &[u8] = b"\x1b]";
 /// The beginning of the shell's report of its directory (OSC 7).
 const FOLDER: &[u8] = b"\x1b]7;file://";
 /// A path has no more bytes than 4,096 (PATH_MAX), each of them three here.
@@ -87,7 +89,7 @@ impl MarkStripper {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             if self.held.is_empty() {
-                let length = memchr(ESC, &bytes[at..]).unwrap_or(bytes.len() - at);
+                let length = self.plain_length(&bytes[at..]);
                 if length > 0 {
                     self.give_folder(out);
                     self.give(&bytes[at..at + length], out);
@@ -113,6 +115,15 @@ impl MarkStripper {
                 self.give_held(out);
             }
         }
+    }
+
+    /// How many of these bytes come before the next sequence that may be a mark, or a report. What is left out
+    /// ends at any escape sequence, because its limit counts bytes.
+    fn plain_length(&self, bytes: &[u8]) -> usize {
+        if self.hidden.is_some() || self.drawn.is_some() {
+            return memchr(ESC, bytes).unwrap_or(bytes.len());
+        }
+        memmem::find(bytes, COMMAND).unwrap_or(bytes.len() - usize::from(bytes.ends_with(&[ESC])))
     }
 
     /// Nothing follows: what begins like a mark at the end shows nothing, either.

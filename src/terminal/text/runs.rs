@@ -11,7 +11,6 @@ pub(crate) struct Runs<'a> {
 }
 
 const PIECE: usize = 32;
-const ROOM: usize = 32 * PIECE;
 /// From so many pieces on memcpy(3) is faster.
 const LONG: usize = 16;
 
@@ -31,7 +30,9 @@ impl<'a> Runs<'a> {
             return;
         }
         if self.out.len() < self.end + count * PIECE {
-            self.out.resize(self.end + ROOM, 0);
+            // Room for all that may still come: memcpy(3) makes it faster than filling with zeros does.
+            self.out.truncate(self.end);
+            self.out.extend_from_slice(bytes);
         }
         let places = self.out[self.end..].as_chunks_mut::<PIECE>().0;
         places.iter_mut().zip(&pieces[..count]).for_each(|(place, piece)| *place = *piece);

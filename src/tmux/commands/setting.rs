@@ -1,6 +1,6 @@
 //! Options, hooks and variables of the environment.
 
-use std::env;
+use std::{cell::LazyCell, env};
 
 use super::{Caller, Turn};
 use crate::{
@@ -51,8 +51,8 @@ fn items(turn: &Turn, scope: &str, name: &str) -> Vec<Setting> {
     let mut items = turn.state.options.clone();
     items.keep(&|setting| setting.scope == scope && stem(&setting.name) == name);
     if items.is_empty() && matches!(scope, "s" | "g" | "w") {
-        for known in known() {
-            if let Some(index) = known.index.filter(|_| known.name == name) {
+        for known in options::of_name(name) {
+            if let Some(index) = known.index {
                 items.push(Setting::new(scope, &format!("{name}[{index}]"), Some(known.default.to_owned())));
             }
         }
@@ -327,10 +327,9 @@ pub(super) fn show(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> 
             }
         }
     }
-    let known: Vec<Known> = known().collect();
+    let known: LazyCell<Vec<Known>> = LazyCell::new(|| known().collect());
     let mut text = String::new();
     for line in lines {
-        let kind = known.iter().find(|known| known.name == stem(&line.name)).map_or("s", |known| known.kind);
         match (call.has('v'), line.value) {
             (true, Some(value)) => text += &value,
             (true, None) => continue,
@@ -339,6 +338,8 @@ pub(super) fn show(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> 
                 text += if line.hidden { "*" } else { "" };
                 if let Some(value) = value {
                     text.push(' ');
+                    let known = known.iter().find(|known| known.name == stem(&line.name));
+                    let kind = known.map_or("s", |known| known.kind);
                     text += &if matches!(kind, "s" | "y") { words::shown(&value) } else { value };
                 }
             }
