@@ -85,7 +85,7 @@ fn main() {
         table.trim_end().to_owned()
     });
     let ((often, handlers), (others, other_handlers)) =
-        (without_handlers(lines_of(&commands, '*')), without_handlers(lines_of(&commands, ' ')));
+        (without_handlers(lines_of(&commands, true)), without_handlers(lines_of(&commands, false)));
     let handlers = [handlers, other_handlers].concat();
     let handlers =
         format!("const HANDLERS: [Handler; {}] = [\n    {},\n];\n", handlers.len(), handlers.join(",\n    "));
@@ -96,9 +96,9 @@ fn main() {
         .filter(|(_, name)| is_used(name))
         .map(|(number, name)| format!("pub(crate) const {}: usize = {number};\n", name.to_uppercase()));
     fs::write(out.join("tmux_variables.rs"), numbers.collect::<String>()).unwrap();
-    // A call unpacks what stands before that which it needs, so what most calls need comes first.
-    let options_often = lines_of(&options, '*').collect::<Vec<_>>().join("\n");
-    let options = options.replace("\n*", "\n");
+    // A call can unpack the beginning alone, so the parts that most calls need come first.
+    let options_often = lines_of(&options, true).collect::<Vec<_>>().join("\n");
+    let options = options.lines().map(|line| line.trim_start_matches('*')).collect::<Vec<_>>().join("\n");
     let (mut tables, mut ends) = (String::new(), String::new());
     for table in [often, options_often, variables, others, options] {
         tables += &table;
@@ -127,15 +127,13 @@ fn main() {
     }
 }
 
-/// The lines of a table that begin with `*`, without that, or those that do not.
-fn lines_of(table: &str, kind: char) -> impl Iterator<Item = &str> {
-    table
-        .lines()
-        .filter(move |line| line.starts_with('*') == (kind == '*'))
-        .map(|line| line.trim_start_matches('*'))
+/// The lines of a table that are marked by a leading `*`, without it; or those that are not.
+fn lines_of(table: &str, marked: bool) -> impl Iterator<Item = &str> {
+    let lines = table.lines().filter(move |line| line.starts_with('*') == marked);
+    lines.map(|line| line.trim_start_matches('*'))
 }
 
-/// These lines of the table of the commands of tmux without the column of the functions, and these.
+/// Takes the column of functions out of lines of the table of commands. Returns the lines, and the functions.
 fn without_handlers<'a>(table: impl Iterator<Item = &'a str>) -> (String, Vec<String>) {
     let (mut lines, mut handlers) = (Vec::new(), Vec::new());
     for line in table {

@@ -14,7 +14,7 @@ pub(crate) fn unpack(packed: &[u8], length: usize) -> String {
     unpack_until(packed, length, length)
 }
 
-/// The beginning of the text of that length, up to `end`: what follows takes no time.
+/// Unpacks only the first `end` bytes of a text of `length` bytes; the rest costs no time.
 pub(crate) fn unpack_until(packed: &[u8], length: usize, end: usize) -> String {
     let text = if cfg!(plain_texts) { packed[..end].to_vec() } else { unpacked(packed, length, end) };
     String::from_utf8(text).expect("build.rs has packed what is UTF-8")

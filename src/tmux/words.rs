@@ -34,7 +34,7 @@ pub(crate) enum Usage {
     Alone,
 }
 
-/// All of them, by their names.
+/// All commands, sorted by name.
 pub(crate) fn commands() -> Vec<Command> {
     let mut commands = Vec::new();
     tables::COMMANDS.iter().for_each(|table| read(table(), &mut commands));

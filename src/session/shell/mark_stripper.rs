@@ -19,7 +19,7 @@ use crate::{
     terminal::tokenizer::{BEL, ESC},
 };
 
-/// Both begin so, as an operating system command (OSC) does.
+/// The beginning of an operating system command (OSC): marks and directory reports are such commands.
 const COMMAND: &[u8] = b"\x1b]";
 /// The beginning of the shell's report of its directory (OSC 7).
 const FOLDER: &[u8] = b"\x1b]7;file://";
@@ -117,8 +117,8 @@ impl MarkStripper {
         }
     }
 
-    /// How many of these bytes come before the next sequence that may be a mark, or a report. What is left out
-    /// ends at any escape sequence, because its limit counts bytes.
+    /// The number of bytes before the next possible mark or directory report. While text is left out, this stops
+    /// at every escape sequence: the limit of that text is checked once for each piece.
     fn plain_length(&self, bytes: &[u8]) -> usize {
         if self.hidden.is_some() || self.drawn.is_some() {
             return memchr(ESC, bytes).unwrap_or(bytes.len());

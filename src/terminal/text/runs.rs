@@ -30,7 +30,7 @@ impl<'a> Runs<'a> {
             return;
         }
         if self.out.len() < self.end + count * PIECE {
-            // Room for all that may still come: memcpy(3) makes it faster than filling with zeros does.
+            // Makes room for all bytes that may still come. Copying them is faster than filling with zeros.
             self.out.truncate(self.end);
             self.out.extend_from_slice(bytes);
         }
