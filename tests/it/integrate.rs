@@ -346,7 +346,7 @@ fn half_a_line_that_was_typed_ahead_of_the_end_of_an_inner_shell_is_dropped() {
     let gate = scratch.path.join("gate");
     run(Command::new("mkfifo").arg(&gate)).code(0);
     scratch.ts(&["send", &handle, &format!("cat {}; exit", gate.display())]).code(0);
-    eventually("cat", || scratch.ts(&["status", "--json", &handle]).out().contains("\"cat\""));
+    eventually("cat", || scratch.ts(&["status", "--json", &handle]).out().contains("\"program\":\"cat\""));
     scratch.ts(&["send", "--no-enter", &handle, "echo half "]).code(0);
     fs::write(&gate, "").unwrap();
     scratch.ts(&["wait", &handle, "--pattern=exit"]).code(0);
