@@ -144,7 +144,9 @@ fn the_output_of_a_command_has_no_echo_of_what_was_typed_before_it_printed() {
         scratch.ts(&["run", &handle, "true"]).code(0);
         scratch.ts(&["send", &handle, &format!("cat {}", gate.display())]).code(0);
         // Its program, not the line that the shell shows while it is typed.
-        eventually("cat", || scratch.ts(&["status", "--json", &handle]).out().contains("\"program\":\"cat\""));
+        eventually("cat", || {
+            scratch.ts(&["status", "--json", &handle]).out().contains("\"program\":\"cat\"")
+        });
         scratch.ts(&["send", &handle, "echo ahead"]).code(0);
         // The kernel echoes when it gets to it.
         eventually("its echo", || scratch.ts(&["read", &handle]).out().contains("echo ahead"));
@@ -537,13 +539,16 @@ fn history_has_what_shells_of_su_and_ssh_executed() {
 }
 
 #[test]
-fn the_history_of_a_hundred_thousand_commands_is_bounded_and_counted() {
+fn the_history_of_many_commands_is_bounded_and_counted() {
     const PART: usize = 5_000;
+    // The file has room for about ten thousand. A hundred thousand take a minute.
+    let parts = if std::env::var_os("NBS_ROUNDS").is_some() { 20 } else { 4 };
+    let text = |number: usize| format!(": {number} {}", "x".repeat(60));
     let scratch = Scratch::new();
     let handle = scratch.create("bash --norc");
     scratch.ts(&["wait", &handle, "--input"]).code(0);
-    for part in 0..20 {
-        let lines: String = (1..=PART).map(|line| format!(": {}\n", part * PART + line)).collect();
+    for part in 0..parts {
+        let lines: String = (1..=PART).map(|line| text(part * PART + line) + "\n").collect();
         scratch.ts_with_input(&["send", "--stdin", "--no-enter", &handle], lines.as_bytes()).code(0);
         let last = (part + 1) * PART;
         eventually("they have ended", || {
@@ -555,10 +560,11 @@ fn the_history_of_a_hundred_thousand_commands_is_bounded_and_counted() {
     }
     scratch.ts(&["run", &handle, "sh -c 'exit 3'"]).code(3);
     let all = commands(&scratch, &[&handle]);
-    assert!((5_000..50_000).contains(&all.len()), "{}", all.len());
-    for (number, told) in (1..=100_001).rev().zip(all.iter().rev()) {
+    assert!((3_000..12_000).contains(&all.len()), "{}", all.len());
+    let last = parts * PART + 1;
+    for (number, told) in (1..=last).rev().zip(all.iter().rev()) {
         assert_eq!(told["command_id"], number);
-        let text = if number > 100_000 { "sh -c 'exit 3'".to_owned() } else { format!(": {number}") };
+        let text = if number == last { "sh -c 'exit 3'".to_owned() } else { text(number) };
         assert_eq!(told["command"], text);
     }
     assert_eq!(commands(&scratch, &["--last=20", &handle]), all[all.len() - 20..]);

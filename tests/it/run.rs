@@ -9,6 +9,7 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::Path,
     process::{Command, Stdio},
+    thread,
     time::Duration,
 };
 
@@ -485,15 +486,7 @@ fn a_program_that_is_conversed_with_is_a_command_that_runs() {
 
 #[test]
 fn a_shell_that_cannot_report_is_told_of_and_not_waited_for() {
-    for setting in [
-        "builtin() { :; }",
-        "enable -n builtin",
-        "enable -n printf",
-        "readonly __nbs_set",
-        "ulimit -n 5",
-        "unset PROMPT_COMMAND; declare -A PROMPT_COMMAND=([a]=b)",
-        "trap 'return 1' DEBUG; shopt -s extdebug",
-    ] {
+    let unreported = |setting: &str| {
         let (scratch, handle) = shell();
         let ran = scratch.run(&handle, &format!("echo said; {setting}"));
         assert!(ran.out().starts_with("said\n") && !ran.out().contains('$'), "{ran:?}");
@@ -503,26 +496,41 @@ fn a_shell_that_cannot_report_is_told_of_and_not_waited_for() {
         }
         let ran = scratch.run(&handle, "(exit 5)");
         assert!(ran.status.code().is_some_and(|code| code == 125 || code == 5), "{setting}: {ran:?}");
-    }
+    };
     // Settings that cannot be undone, but leave a usable shell once they are reported.
-    for (setting, mending) in [
-        ("histchars=_", "true"),
-        ("bind '\"\\C-m\": self-insert'", "true"),
-        ("bind '\"\\e[25;8~\": \"\"'", "bind '\"\\e[25;8~\": \"\\e[25;9~\\e[25;7~\"'"),
-        ("declare -i PS0", "true"),
-    ] {
+    let usable = |setting: &str| {
         let (scratch, handle) = shell();
         scratch.run(&handle, setting).code(0).stdout("");
-        if mending == "true" {
-            scratch.run(&handle, "echo fine").code(0).stdout("fine\n");
-            continue;
-        }
+        scratch.run(&handle, "echo fine").code(0).stdout("fine\n");
+    };
+    let mended = |setting: &str, mending: &str| {
+        let (scratch, handle) = shell();
+        scratch.run(&handle, setting).code(0).stdout("");
         for _ in 0..2 {
             scratch.run(&handle, "echo no").code(125).stdout("").complains("did not accept it");
         }
         scratch.ts(&["send", &handle, mending]).code(0);
         eventually("the mended shell", || scratch.run(&handle, "echo on").status.code() == Some(0));
-    }
+    };
+    // At once: each waits for a shell that never reports.
+    thread::scope(|scope| {
+        for setting in [
+            "builtin() { :; }",
+            "enable -n builtin",
+            "enable -n printf",
+            "readonly __nbs_set",
+            "ulimit -n 5",
+            "unset PROMPT_COMMAND; declare -A PROMPT_COMMAND=([a]=b)",
+            "trap 'return 1' DEBUG; shopt -s extdebug",
+        ] {
+            scope.spawn(move || unreported(setting));
+        }
+        for setting in ["histchars=_", "bind '\"\\C-m\": self-insert'", "declare -i PS0"] {
+            scope.spawn(move || usable(setting));
+        }
+        let mending = "bind '\"\\e[25;8~\": \"\\e[25;9~\\e[25;7~\"'";
+        scope.spawn(move || mended("bind '\"\\e[25;8~\": \"\"'", mending));
+    });
 }
 
 #[test]

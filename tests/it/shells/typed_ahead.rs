@@ -24,7 +24,9 @@ fn half_a_line_that_was_typed_ahead_is_not_part_of_what_is_run() {
         let gate = scratch.path.join("gate");
         crate::support::run(Command::new("mkfifo").arg(&gate)).code(0);
         scratch.ts(&["send", &handle, &format!("cat {}", gate.display())]).code(0);
-        eventually("cat", || scratch.ts(&["status", "--json", &handle]).out().contains("\"program\":\"cat\""));
+        eventually("cat", || {
+            scratch.ts(&["status", "--json", &handle]).out().contains("\"program\":\"cat\"")
+        });
         scratch.ts(&["send", "--no-enter", &handle, "echo ahead "]).code(0);
         fs::write(&gate, "").unwrap();
         scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\tprompt\n"));
