@@ -108,15 +108,11 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     session.check_input()?;
     let ended = || session.ended();
     let mut turn = RelayClient::open(&session)?.ok_or_else(ended)?;
+    let cannot = |why: &str| format!("cannot ask session '{}': {why}", session.handle());
     let waited = match turn.take_turn(&session, deadline, None)? {
         Access::Taken(_, waited) => waited,
         Access::Ended => return Err(ended()),
-        Access::TimedOut => {
-            return Err(Failure::timed_out(format!(
-                "cannot ask session '{}': timed out while other calls use it",
-                session.handle()
-            )));
-        }
+        Access::TimedOut => return Err(Failure::timed_out(cannot("timed out while other calls use it"))),
     };
 
     let mut ready = wait_until_ready(&session, deadline, timeout)?;
@@ -124,10 +120,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         ready = wait_until_ready(&session, deadline, timeout)?;
     }
     if ready == TerminalState::Secret {
-        return Err(Failure::failed(format!(
-            "cannot ask session '{0}': it is at a secret prompt; try 'nbs-ts send --secret-stdin {0}'",
-            session.handle()
-        )));
+        let way = format!("it is at a secret prompt; try 'nbs-ts send --secret-stdin {}'", session.handle());
+        return Err(Failure::failed(cannot(&way)));
     }
     // At the prompt, or at PS2 with the rest of the text typed there.
     let wants_rest = |now: Snapshot| now.prompt == PromptState::Entered && now.shell_waits;
@@ -149,12 +143,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let mut prompts = session.remember_prompt(&at, screen.is_below_blank())?;
     let keys = typing.map_or(Vec::new(), |typing| typing.keys);
     let places: Vec<u64> = keys.iter().rev().map(|keys| keys.offset).take(MOST_PROMPTS).collect();
-    for place in places.into_iter().rev().filter(|place| *place < offset) {
-        let line = unfinished_line(&log, place)?;
-        if prompts.place(&line).is_none() {
-            prompts.add(&line, false);
-        }
-    }
+    learn_prompts(&mut prompts, &log, places.into_iter().rev().filter(|place| *place < offset))?;
     let prompt = AnsweredPrompt::of(&at, &prompts);
     let pid = program.map(|holder| holder.pid);
     let asked = pid.map(|pid| Asked { pid, prompt: prompt.as_ref().map_or(0, AnsweredPrompt::hash) });
@@ -178,14 +167,10 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     }
     text.push(b'\r');
     let mut typist = RelayClient::open(&session)?.ok_or_else(ended)?.typing_as(InputSource::Ask);
-    let typed = typist.type_in(&text, deadline)?.ok_or_else(ended)?;
-    if typed.count < text.len() as u64 {
-        return Err(Failure::timed_out(format!(
-            "cannot ask session '{}': the program does not read; {} of {} bytes were typed",
-            session.handle(),
-            typed.count,
-            text.len()
-        )));
+    let typed = typist.type_in(&text, deadline)?.ok_or_else(ended)?.count;
+    if typed < text.len() as u64 {
+        let why = format!("the program does not read; {typed} of {} bytes were typed", text.len());
+        return Err(Failure::timed_out(cannot(&why)));
     }
 
     // It has been typed: a relay that is stopped from here on uses up the rest of the time.
@@ -207,30 +192,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     };
     let is_complete = watch.met.as_ref().is_some_and(|met| met.condition == "complete");
     let place = AskContext { offset, in_shell, last: seq, level, screen, at, words, prompts, prompt };
-    let Answer { output, unread, lost, is_screen, is_prompt } =
-        place.answer(&session, end, is_complete, ansi && !strip).map_err(late)?;
-    let (mut output, left_out) = output::shortened(output, max, session.handle(), &(offset..end));
-    let mut left_out = max.map(|_| left_out);
-    if !unread.is_empty() {
-        let last = output.last().copied().unwrap_or(b'\n');
-        output.extend_from_slice(output::gap_line(session.handle(), &unread, last).as_bytes());
-        left_out = Some(left_out.unwrap_or(0) + (unread.end - unread.start));
-    }
-    match call.json() {
-        true => {
-            let told = Told { met: watch.met.as_ref(), end, left_out, lost, is_prompt };
-            print(&session, &output, &told, deadline)?;
-        }
-        false => cli::print(&output)?,
-    }
-    output::warn_of_lost(lost, call.json());
-    if is_screen && !call.json() {
-        let handle = session.handle();
-        let how = format!(
-            "the program draws its screen; try 'nbs-ts screen {handle}' and 'nbs-ts key {handle} KEY'"
-        );
-        cli::warn("nbs-ts", &how);
-    }
+    let answer = place.answer(&session, end, is_complete, ansi && !strip).map_err(late)?;
+    show(call, &session, answer, watch.met.as_ref(), offset..end, max, deadline)?;
     match &watch.met {
         Some(met) if met.is_failure() => Err(Failure::quiet()),
         Some(met) if met.condition == "input" && !conditions.input => {
@@ -242,6 +205,50 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         Some(_) => Ok(()),
         None => Err(with_hint(&session, &conditions, watch.in_vain(&over?, timeout))),
     }
+}
+
+/// Learns the text before the cursor at each of these places.
+fn learn_prompts(prompts: &mut Prompts, log: &OutputLog, places: impl Iterator<Item = u64>) -> Result<()> {
+    for place in places {
+        let line = unfinished_line(log, place)?;
+        if prompts.place(&line).is_none() {
+            prompts.add(&line, false);
+        }
+    }
+    Ok(())
+}
+
+/// Prints the answer, at most `max` bytes of it, which is in `range` of the log.
+fn show(
+    call: &CommandLine,
+    session: &SessionDir,
+    answer: Answer,
+    met: Option<&Met>,
+    range: Range<u64>,
+    max: Option<u64>,
+    deadline: Deadline,
+) -> Result<()> {
+    let Answer { output, unread, lost, is_screen, is_prompt } = answer;
+    let (mut output, left_out) = output::shortened(output, max, session.handle(), &range);
+    let mut left_out = max.map(|_| left_out);
+    if !unread.is_empty() {
+        let last = output.last().copied().unwrap_or(b'\n');
+        output.extend_from_slice(output::gap_line(session.handle(), &unread, last).as_bytes());
+        left_out = Some(left_out.unwrap_or(0) + (unread.end - unread.start));
+    }
+    match call.json() {
+        true => print(session, &output, &Told { met, end: range.end, left_out, lost, is_prompt }, deadline)?,
+        false => cli::print(&output)?,
+    }
+    output::warn_of_lost(lost, call.json());
+    if is_screen && !call.json() {
+        let handle = session.handle();
+        let how = format!(
+            "the program draws its screen; try 'nbs-ts screen {handle}' and 'nbs-ts key {handle} KEY'"
+        );
+        cli::warn("nbs-ts", &how);
+    }
+    Ok(())
 }
 
 /// The error for a text that was meant for the previous program: another has begun to ask something while the

@@ -138,45 +138,14 @@ pub(super) fn set(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
         return Ok(());
     }
     let Some(known) = found.filter(|_| !is_array) else {
-        let Some(mut value) = value else { return failed("empty value".to_owned()) };
+        let Some(value) = value else { return failed("empty value".to_owned()) };
         let Some(known) = found else {
             let before = turn.state.setting(scope, name).and_then(|setting| setting.value.clone());
             let value = before.filter(|_| call.has('a')).unwrap_or_default() + &value;
             put(&mut turn.state.options, Setting::new(scope, name, Some(value)));
             return Ok(());
         };
-        if known.is_hook() {
-            value = canonical(&value, " ; ")?;
-        }
-        let mut all = there;
-        let one = |name: String, value: String| Setting::new(scope, &name, Some(value));
-        match index {
-            Some(_) => {
-                let before =
-                    all.iter().find(|other| other.name == item).and_then(|other| other.value.clone());
-                let before = before.filter(|_| call.has('a') && !known.is_hook()).unwrap_or_default();
-                put(&mut all, one(item, checked_item(known, before + &value)?));
-            }
-            None => {
-                if !call.has('a') {
-                    all.clear();
-                }
-                let separators: &[char] = match name {
-                    _ if known.is_hook() || name == "status-format" => &[],
-                    "update-environment" | "pane-colours" => &[' ', ','],
-                    _ => &[','],
-                };
-                for part in value.split(separators).filter(|part| !part.is_empty()) {
-                    let free = (0..).find(|index| {
-                        !all.iter().any(|other| other.value.is_some() && index_of(other) == *index)
-                    });
-                    put(
-                        &mut all,
-                        one(format!("{name}[{}]", free.unwrap_or(0)), checked_item(known, part.to_owned())?),
-                    );
-                }
-            }
-        }
+        let all = with_items(known, scope, there, index.map(|_| item), value, call.has('a'))?;
         set_items(turn, scope, name, all);
         return Ok(());
     };
@@ -195,6 +164,44 @@ pub(super) fn set(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
     let value = checked(known, value, &now)?;
     put(&mut turn.state.options, Setting::new(scope, name, Some(value)));
     Ok(())
+}
+
+/// The items of an array with this value: of this item, or of all, separated.
+fn with_items(
+    known: Known,
+    scope: &str,
+    mut all: Vec<Setting>,
+    item: Option<String>,
+    mut value: String,
+    adds: bool,
+) -> Result<Vec<Setting>> {
+    if known.is_hook() {
+        value = canonical(&value, " ; ")?;
+    }
+    let checked = |item: &str, value: String| -> Result<Setting> {
+        Ok(Setting::new(scope, item, Some(checked_item(known, value)?)))
+    };
+    if let Some(item) = item {
+        let before = all.iter().find(|other| other.name == item).and_then(|other| other.value.clone());
+        let before = before.filter(|_| adds && !known.is_hook()).unwrap_or_default();
+        put(&mut all, checked(&item, before + &value)?);
+        return Ok(all);
+    }
+    if !adds {
+        all.clear();
+    }
+    let separators: &[char] = match known.name {
+        name if known.is_hook() || name == "status-format" => &[],
+        "update-environment" | "pane-colours" => &[' ', ','],
+        _ => &[','],
+    };
+    for part in value.split(separators).filter(|part| !part.is_empty()) {
+        let is_free =
+            |index: &u32| !all.iter().any(|other| other.value.is_some() && index_of(other) == *index);
+        let free = (0..).find(is_free).unwrap_or(0);
+        put(&mut all, checked(&format!("{}[{free}]", known.name), part.to_owned())?);
+    }
+    Ok(all)
 }
 
 fn is_colour(colour: &str) -> bool {

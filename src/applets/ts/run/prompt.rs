@@ -1,6 +1,6 @@
 //! Waiting for a shell to be free for a command.
 
-use std::{os::fd::AsFd, time::Duration};
+use std::{ops::ControlFlow, os::fd::AsFd, time::Duration};
 
 use super::{INTERRUPTED, NEXT_PROMPT, RunOptions, TIMED_OUT, foreground, status};
 use crate::{
@@ -97,16 +97,23 @@ pub(super) fn await_prompt(
     signals: &mut Signals,
 ) -> Result<Snapshot> {
     let over = wishes.deadline;
-    let (first, next) = (Deadline::after(FIRST_PROMPT), Deadline::after(NEXT_PROMPT));
-    let (mut busy, mut line) = (None, BegunLine::default());
-    let (mut prompt_end, mut dealt, mut interval) = (None, None, LATER_LOOKS / 16);
-    let mut now = Some(now);
+    let mut wait = PromptWait {
+        session,
+        first: Deadline::after(FIRST_PROMPT),
+        next: Deadline::after(NEXT_PROMPT),
+        line: BegunLine::default(),
+        dealt: None,
+        prompt_end: None,
+        busy: None,
+    };
+    let (mut now, mut interval) = (Some(now), LATER_LOOKS / 16);
     loop {
         if over.has_passed() {
             return Err(too_late(session, wishes, "its shell did not reach a prompt; nothing was typed"));
         }
         let place = now.take().map_or_else(|| turn.snapshot(Parts::NONE), |place| Ok(Some(place)))?;
         let place = place.ok_or_else(|| session.ended())?;
+        let next = wait.next;
         if place.left_untaken && !next.has_passed() {
             // Input of a killed call comes first.
             match turn.news_or(next.min(over), Some(signals.as_fd()))? {
@@ -115,11 +122,7 @@ pub(super) fn await_prompt(
                 _ => continue,
             }
         }
-        // Another client's interrupt may still be on its way to the shell, and must not hit our text.
-        let interrupted = place
-            .interrupted
-            .then(|| *dealt.get_or_insert_with(|| Deadline::after(NEARLY_DONE)))
-            .filter(|dealt| !dealt.has_passed() && !line.is_interrupted);
+        let interrupted = wait.interrupted(&place);
         // The first look mostly shows it. If the terminal is still in canonical mode, a line editor may be
         // about to change that: ksh93's does so after the prompt.
         let has_editor = place.prompt == PromptState::Stands && !place.lines && interrupted.is_none();
@@ -127,7 +130,6 @@ pub(super) fn await_prompt(
         if reads && place.seq.is_some() && session.ends_with_prompt(place.offset)? {
             return Ok(place);
         }
-        let prompt = place.prompt;
         if sending::wake(session, turn, next.min(over), Some(signals.as_fd()))? {
             if signals.take() {
                 return Err(never_begun(session));
@@ -135,12 +137,65 @@ pub(super) fn await_prompt(
             continue;
         }
         let doing = turn.doing()?.ok_or_else(|| session.ended())?;
+        let deadline = match wait.look(turn, &place, doing, interrupted)? {
+            ControlFlow::Continue(deadline) => deadline,
+            ControlFlow::Break(place) => return Ok(place),
+        };
+        let look = Deadline::after(interval);
+        match turn.news_or(deadline.min(over).min(look), Some(signals.as_fd()))? {
+            WaitOutcome::Changed => interval = LATER_LOOKS / 16,
+            WaitOutcome::Ended => return Err(session.ended()),
+            WaitOutcome::TimedOut if signals.take() => return Err(never_begun(session)),
+            WaitOutcome::TimedOut if over.has_passed() => {}
+            WaitOutcome::TimedOut if !deadline.has_passed() => interval = (2 * interval).min(LATER_LOOKS),
+            WaitOutcome::TimedOut => match place.prompt {
+                PromptState::Stands | PromptState::Entered | PromptState::Left => {}
+                PromptState::Touched if !next.has_passed() => {}
+                _ => return stuck(session, turn, doing),
+            },
+        }
+    }
+}
+
+/// How long each way to a prompt may still take.
+struct PromptWait<'a> {
+    session: &'a SessionDir,
+    /// The first prompt of a new shell, and the next one of any other.
+    first: Deadline,
+    next: Deadline,
+    line: BegunLine,
+    /// By when an interrupt of another client has reached the shell.
+    dealt: Option<Deadline>,
+    /// By when a shell at its prompt reads.
+    prompt_end: Option<Deadline>,
+    /// A shell that seems busy is looked at again at the first, and given up at the second.
+    busy: Option<(Deadline, Deadline)>,
+}
+
+impl PromptWait<'_> {
+    /// Another client's interrupt may still be on its way to the shell, and must not hit our text: until when?
+    fn interrupted(&mut self, place: &Snapshot) -> Option<Deadline> {
+        let dealt = || *self.dealt.get_or_insert_with(|| Deadline::after(NEARLY_DONE));
+        let dealt = place.interrupted.then(dealt)?;
+        (!dealt.has_passed() && !self.line.is_interrupted).then_some(dealt)
+    }
+
+    /// Gives the shell's place if a command can be typed there; else until when to wait for news. An error if
+    /// no prompt will come.
+    fn look(
+        &mut self,
+        turn: &mut RelayClient,
+        place: &Snapshot,
+        doing: TerminalState,
+        interrupted: Option<Deadline>,
+    ) -> Result<ControlFlow<Snapshot, Deadline>> {
+        let (session, next, prompt) = (self.session, self.next, place.prompt);
         let deadline = match (prompt, doing, place.seq, interrupted) {
             (PromptState::Stands | PromptState::Touched | PromptState::Entered, .., Some(dealt)) => dealt,
             (PromptState::Entered, ..) if place.interrupted && !next.has_passed() => {
                 // It may be lost; or a command is about to end by it, and wants no other.
                 match turn.snapshot(Parts::SHELL)?.is_some_and(|now| now.shell_waits) {
-                    true => line.drop_again(session, turn, place.level, doing)?.min(next),
+                    true => self.line.drop_again(session, turn, place.level, doing)?.min(next),
                     false => next,
                 }
             }
@@ -157,18 +212,9 @@ pub(super) fn await_prompt(
                 Some(_),
                 _,
             ) => {
-                let end = *prompt_end.get_or_insert_with(|| Deadline::after(NEARLY_DONE));
+                let end = *self.prompt_end.get_or_insert_with(|| Deadline::after(NEARLY_DONE));
                 if doing != TerminalState::Running || end.has_passed() {
-                    // The prompt was that of a command which was typed ahead, and runs, or reads.
-                    let is_other = doing != TerminalState::Prompt
-                        && turn.snapshot(Parts::PROGRAM)?.and_then(|now| now.program).is_some_and(|holder| {
-                            !holder.is_shell && (doing == TerminalState::Running || holder.shell.is_none())
-                        });
-                    if is_other {
-                        return stuck(session, turn, doing);
-                    }
-                    // By now the line editor may have the terminal.
-                    return turn.snapshot(Parts::NONE)?.ok_or_else(|| session.ended());
+                    return self.at_prompt(turn, doing).map(ControlFlow::Break);
                 }
                 end
             }
@@ -178,35 +224,37 @@ pub(super) fn await_prompt(
                 PromptState::Touched,
                 TerminalState::Prompt | TerminalState::Running | TerminalState::Line,
                 ..,
-            ) => line.drop_again(session, turn, place.level, doing)?.min(next),
-            (PromptState::Unknown, TerminalState::Running | TerminalState::Prompt, ..) => first,
+            ) => self.line.drop_again(session, turn, place.level, doing)?.min(next),
+            (PromptState::Unknown, TerminalState::Running | TerminalState::Prompt, ..) => self.first,
             (PromptState::Coming, TerminalState::Running | TerminalState::Prompt, ..) => next,
             (PromptState::Unknown | PromptState::Coming | PromptState::Entered | PromptState::Left, ..) => {
                 let looks = || (Deadline::after(SECOND_LOOK), Deadline::after(NEARLY_DONE));
-                let (second_look, nearly_done) = *busy.get_or_insert_with(looks);
+                let (second_look, nearly_done) = *self.busy.get_or_insert_with(looks);
                 let runs = doing == TerminalState::Running
                     && matches!(prompt, PromptState::Left | PromptState::Entered);
                 let deadline = if runs { nearly_done } else { second_look };
                 if deadline.has_passed() {
-                    return stuck(session, turn, doing);
+                    return stuck(session, turn, doing).map(ControlFlow::Break);
                 }
                 deadline
             }
-            _ => return stuck(session, turn, doing),
+            _ => return stuck(session, turn, doing).map(ControlFlow::Break),
         };
-        let look = Deadline::after(interval);
-        match turn.news_or(deadline.min(over).min(look), Some(signals.as_fd()))? {
-            WaitOutcome::Changed => interval = LATER_LOOKS / 16,
-            WaitOutcome::Ended => return Err(session.ended()),
-            WaitOutcome::TimedOut if signals.take() => return Err(never_begun(session)),
-            WaitOutcome::TimedOut if over.has_passed() => {}
-            WaitOutcome::TimedOut if !deadline.has_passed() => interval = (2 * interval).min(LATER_LOOKS),
-            WaitOutcome::TimedOut if prompt == PromptState::Stands => {}
-            WaitOutcome::TimedOut if prompt == PromptState::Touched && !next.has_passed() => {}
-            WaitOutcome::TimedOut
-                if deadline.has_passed() && matches!(prompt, PromptState::Entered | PromptState::Left) => {}
-            WaitOutcome::TimedOut => return stuck(session, turn, doing),
+        Ok(ControlFlow::Continue(deadline))
+    }
+
+    /// The shell's place at its prompt, unless the prompt was that of a command which was typed ahead, and
+    /// runs, or reads.
+    fn at_prompt(&self, turn: &mut RelayClient, doing: TerminalState) -> Result<Snapshot> {
+        let is_other = doing != TerminalState::Prompt
+            && turn.snapshot(Parts::PROGRAM)?.and_then(|now| now.program).is_some_and(|holder| {
+                !holder.is_shell && (doing == TerminalState::Running || holder.shell.is_none())
+            });
+        if is_other {
+            return stuck(self.session, turn, doing);
         }
+        // By now the line editor may have the terminal.
+        turn.snapshot(Parts::NONE)?.ok_or_else(|| self.session.ended())
     }
 }
 

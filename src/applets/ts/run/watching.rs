@@ -1,6 +1,6 @@
 //! Watches a delivered command: whether it has begun, its state, and its end.
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
 use super::{Cause, LAST_PROMPT, Outcome, Run, replaced};
 use crate::{
@@ -173,19 +173,7 @@ impl Run<'_> {
             if over {
                 return Ok(Outcome::Ended);
             }
-            let signalled = self.signals.take() || self.unread.is_some();
-            if let Limit::Until(deadline) = *limit
-                && (signalled || deadline.has_passed())
-            {
-                let (start, timeout) = (self.trace.output().start, self.wishes.timeout.unwrap_or_default());
-                self.diagnosis = Some(Diagnosis::of_output(self.session, start, timeout));
-                self.interrupted_at = Some(self.trace.next);
-                let cause = if signalled { Cause::Signal } else { Cause::Timeout };
-                let (again, give_up) = (Deadline::after(Duration::ZERO), Deadline::after(STUBBORN));
-                *limit = Limit::Interrupted { cause, again, give_up };
-                doubt.hurry();
-                self.question.end();
-            }
+            self.note_limit(limit, &mut doubt);
             if let Some(waiting) = self.look_for_question()? {
                 return Ok(Outcome::Asks(Box::new(waiting)));
             }
@@ -199,46 +187,69 @@ impl Run<'_> {
                     continue;
                 }
             }
-            if doubt.look.has_passed() {
-                let is_interrupted = limit.cause().is_some();
-                if doubt.of == DoubtOf::Beginning {
-                    let is_passed_over = self.is_passed_over()?;
-                    if doubt.handle(!self.is_stalled()? && is_passed_over, is_interrupted) {
-                        if is_interrupted {
-                            // The interrupt has come before it.
-                            self.await_shell()?;
-                            return Ok(Outcome::GivenUp);
-                        }
-                        if matches!(self.trace.stage, Stage::Taken { .. }) {
-                            // It waits for the rest, and does not report that (`exec 2>file`).
-                            self.trace.unfinished = true;
-                            continue;
-                        }
-                        // A key that is lost a second time will not come.
-                        self.attempts += 1;
-                        self.hand_over_again()?;
-                        doubt = Recheck::new(false);
-                    }
-                } else {
-                    let mut lost = self.lost()?;
-                    if self.is_stalled()? {
-                        lost = None;
-                    }
-                    if doubt.handle(lost.is_some(), is_interrupted)
-                        && let Some(lost) = lost
-                    {
-                        // Its report may be on its way to the log.
-                        if matches!(lost, UnreportedEnd::Unreported) && self.ask_how_it_ended()? {
-                            doubt.look = Deadline::after(BEGIN);
-                            continue;
-                        }
-                        return Ok(Outcome::Lost(self.reason(lost)?));
-                    }
-                }
+            match self.recheck(&mut doubt, limit.cause().is_some())? {
+                ControlFlow::Continue(true) => continue,
+                ControlFlow::Continue(false) => {}
+                ControlFlow::Break(outcome) => return Ok(outcome),
             }
             let until = limit.next().min(doubt.look).min(soon).min(self.question.look());
             over = self.await_output(until)? == WaitOutcome::Ended;
         }
+    }
+
+    /// If the call is interrupted, or its time is over, the command is interrupted from now on.
+    fn note_limit(&mut self, limit: &mut Limit, doubt: &mut Recheck) {
+        let signalled = self.signals.take() || self.unread.is_some();
+        let Limit::Until(deadline) = *limit else { return };
+        if signalled || deadline.has_passed() {
+            let (start, timeout) = (self.trace.output().start, self.wishes.timeout.unwrap_or_default());
+            self.diagnosis = Some(Diagnosis::of_output(self.session, start, timeout));
+            self.interrupted_at = Some(self.trace.next);
+            let cause = if signalled { Cause::Signal } else { Cause::Timeout };
+            let (again, give_up) = (Deadline::after(Duration::ZERO), Deadline::after(STUBBORN));
+            *limit = Limit::Interrupted { cause, again, give_up };
+            doubt.hurry();
+            self.question.end();
+        }
+    }
+
+    /// Looks, if it is time to, whether the command will ever begin or report its end. Gives the outcome if it
+    /// will not, or else whether its output must be looked at before anything is waited for.
+    fn recheck(&mut self, doubt: &mut Recheck, is_interrupted: bool) -> Result<ControlFlow<Outcome, bool>> {
+        if !doubt.look.has_passed() {
+            return Ok(ControlFlow::Continue(false));
+        }
+        if doubt.of == DoubtOf::Beginning {
+            let is_passed_over = self.is_passed_over()?;
+            if !doubt.handle(!self.is_stalled()? && is_passed_over, is_interrupted) {
+                return Ok(ControlFlow::Continue(false));
+            }
+            if is_interrupted {
+                // The interrupt has come before it.
+                self.await_shell()?;
+                return Ok(ControlFlow::Break(Outcome::GivenUp));
+            }
+            if matches!(self.trace.stage, Stage::Taken { .. }) {
+                // It waits for the rest, and does not report that (`exec 2>file`).
+                self.trace.unfinished = true;
+                return Ok(ControlFlow::Continue(true));
+            }
+            // A key that is lost a second time will not come.
+            self.attempts += 1;
+            self.hand_over_again()?;
+            *doubt = Recheck::new(false);
+            return Ok(ControlFlow::Continue(false));
+        }
+        let lost = self.lost()?;
+        let lost = if self.is_stalled()? { None } else { lost };
+        let is_certain = doubt.handle(lost.is_some(), is_interrupted);
+        let Some(lost) = lost.filter(|_| is_certain) else { return Ok(ControlFlow::Continue(false)) };
+        // Its report may be on its way to the log.
+        if matches!(lost, UnreportedEnd::Unreported) && self.ask_how_it_ended()? {
+            doubt.look = Deadline::after(BEGIN);
+            return Ok(ControlFlow::Continue(true));
+        }
+        Ok(ControlFlow::Break(Outcome::Lost(self.reason(lost)?)))
     }
 
     /// Is there no space for the output? Then the output does not show the state of the command. Prints that
