@@ -63,6 +63,8 @@ struct Running {
     of: CommandOf,
     begun: Instant,
     entry: CommandEntry,
+    /// The lines of its command that had been typed.
+    typed: Vec<String>,
     /// Its line goes on behind what was taken for the end, which is that of a full row. Where its prompt
     /// was drawn from, and how wide the terminal was.
     goes_on: Option<(u64, u16)>,
@@ -197,17 +199,38 @@ impl TypedLines {
 
 /// The shown command without the terminal's echo of lines that a line editor then drew again: without a
 /// typed line as often as it is shown more than it was typed. We cannot know whether the terminal echoed a
-/// line, since an editor may release the terminal before the kernel processes the line.
-fn without_echo(shown: &str, ahead: &TypedLines, keyed: &TypedLines) -> String {
+/// line, since an editor may release the terminal before the kernel processes the line. `before` are the typed
+/// lines by which the command began.
+fn without_echo(shown: &str, ahead: &TypedLines, keyed: &TypedLines, before: &[String]) -> String {
+    let count = |line: &str| {
+        let before = before.iter().filter(|typed| is_shown_as(typed, line)).count();
+        before + ahead.count(line) + keyed.count(line)
+    };
     let lines: Vec<&str> = shown.split('\n').collect();
     let is_echo = |at: usize| {
         let line = lines[at];
         let drawn = lines[at..].iter().filter(|other| is_shown_as(line, other)).count();
-        let typed = ahead.count(line) + keyed.count(line);
+        let typed = count(line);
         typed > 0 && drawn > typed
     };
-    let kept = (0..lines.len()).filter(|at| !is_echo(*at)).map(|at| lines[at]);
+    // The terminal has echoed the line, or a part of it, before its end was typed.
+    let once = |line| {
+        let mut typed = ahead.lines.iter().chain(&keyed.lines).map(|(typed, _)| typed);
+        let drawn_again = |typed: &&String| is_drawn_again(typed, line);
+        if count(line) > 0 { line } else { typed.find(drawn_again).map_or(line, |typed| typed) }
+    };
+    let kept = (0..lines.len()).filter(|at| !is_echo(*at)).map(|at| once(lines[at]));
     kept.collect::<Vec<_>>().join("\n")
+}
+
+/// Is what is shown the typed line behind its echo, which may have what was erased, or lack what was not yet
+/// typed?
+fn is_drawn_again(typed: &str, shown: &str) -> bool {
+    let echo = shown.trim_end().strip_suffix(typed.trim_end()).unwrap_or_default();
+    typed.len() > 1
+        && !echo.is_empty()
+        && !typed.contains(char::is_control)
+        && (echo.starts_with(typed) || typed.starts_with(echo))
 }
 
 /// Is that how this line is shown? Some editors show the end of a long one, and a sign at the margin.
@@ -244,7 +267,13 @@ impl History {
     /// Notes typed bytes that are not a secret, with the length of the log, or 0 if there was unread input; does
     /// the terminal echo them?
     pub(super) fn note_typed(&mut self, bytes: &[u8], offset: u64, is_echoed: bool) {
-        if is_echoed { &mut self.ahead } else { &mut self.keyed }.note(bytes, offset);
+        let (there, other) = match is_echoed {
+            true => (&mut self.ahead, &mut self.keyed),
+            false => (&mut self.keyed, &mut self.ahead),
+        };
+        // A line is one, though the program changes the terminal's modes while it is typed.
+        there.begun.splice(..0, other.begun.drain(..));
+        there.note(bytes, offset);
     }
 
     /// Unread input has been discarded.
@@ -278,6 +307,7 @@ impl History {
                     } else {
                         self.shown(command.dialect, prompt, output, cols)
                     };
+                    let mut typed = Vec::new();
                     let shown = match command.is_told() {
                         true => {
                             let first = match command.dialect {
@@ -293,7 +323,11 @@ impl History {
                         }
                         // The shell reads those first.
                         false if self.ahead.were_typed_before(prompt, &shown) => continue,
-                        false => self.typed(shown),
+                        false => {
+                            let before = self.running.iter().find(|running| running.of == command);
+                            typed = before.map_or(Vec::new(), |running| running.typed.clone());
+                            self.typed(shown, &mut typed)
+                        }
                     };
                     let folder = folder.map(|folder| String::from_utf8_lossy(&folder).into_owned());
                     let at_prompt = || self.prompt.as_ref().and_then(|prompt| prompt.folder.clone());
@@ -301,10 +335,9 @@ impl History {
                     let now = (Instant::now(), SystemTime::now());
                     self.begin(command, given.unwrap_or(shown), source, folder, output, now);
                     let goes_on = !command.is_told() && self.goes_on(prompt, output, cols);
-                    if let Some(running) =
-                        self.running.last_mut().filter(|last| goes_on && last.of == command)
-                    {
-                        running.goes_on = Some((prompt, cols));
+                    if let Some(running) = self.running.last_mut().filter(|last| last.of == command) {
+                        running.typed = typed;
+                        running.goes_on = goes_on.then_some((prompt, cols));
                     }
                 }
                 CommandStep::Continued { command, output } => {
@@ -361,7 +394,7 @@ impl History {
             shell: of.level,
         };
         self.waiting.extend_from_slice(entry.line().as_bytes());
-        self.running.push(Running { of, begun, entry, goes_on: None });
+        self.running.push(Running { of, begun, entry, typed: Vec::new(), goes_on: None });
     }
 
     fn end(&mut self, of: CommandOf, code: i32, end: u64) {
@@ -386,7 +419,7 @@ impl History {
     /// The commands of this shell, and of those nested in it, have ended.
     fn end_from(&mut self, level: usize, code: Option<i32>, end: u64) {
         while let Some(at) = self.running.iter().rposition(|running| running.of.level >= level) {
-            let Running { of, begun, mut entry, goes_on } = self.running.remove(at);
+            let Running { of, begun, mut entry, mut typed, goes_on } = self.running.remove(at);
             entry.duration = Some(begun.elapsed());
             entry.exit_code = code;
             let is_looked_at = of.dialect == Dialect::Fish || goes_on.is_some() || self.ahead.new > 0;
@@ -397,7 +430,7 @@ impl History {
                 let mut ends = memchr::memchr_iter(b'\n', &start).map(|newline| newline + 1);
                 own = ends.find(|at| !self.goes_on(prompt, entry.offset + *at as u64, cols)).unwrap_or(0);
                 let shown = self.shown(of.dialect, prompt, entry.offset + own as u64, cols);
-                entry.command = self.typed(shown);
+                entry.command = self.typed(shown, &mut typed);
             }
             entry.offset += (own + self.ahead.take_echo(&start[own..])) as u64;
             entry.length = Some(end.saturating_sub(entry.offset));
@@ -417,9 +450,12 @@ impl History {
         command_text(&row, &drawn, cols, dialect)
     }
 
-    /// The typed form of a shown command, if it is known.
-    fn typed(&mut self, shown: String) -> String {
-        let shown = without_echo(&shown, &self.ahead, &self.keyed);
+    /// The typed form of a shown command, if it is known. `lines` are those of its lines that were typed: so
+    /// far, and then all of them.
+    fn typed(&mut self, shown: String, lines: &mut Vec<String>) -> String {
+        let shown = without_echo(&shown, &self.ahead, &self.keyed, lines);
+        let was_typed = |line: &&str| self.ahead.count(line) + self.keyed.count(line) > 0;
+        lines.extend(shown.split('\n').filter(was_typed).map(str::to_owned));
         let keyed = self.keyed.take_shown(&shown);
         self.ahead.take_shown(&shown).or(keyed).unwrap_or(shown)
     }
@@ -595,11 +631,25 @@ mod tests {
             ("b \na\nb", "a\nb"),
             ("c\nc\nb", "c\nc\nb"),
         ] {
-            assert_eq!(without_echo(shown, &ahead, &keyed), expected);
+            assert_eq!(without_echo(shown, &ahead, &keyed, &[]), expected);
         }
         // It was typed twice, once each way.
         keyed.note(b"b\r", 0);
-        assert_eq!(without_echo("a\nb\nb", &ahead, &keyed), "a\nb\nb");
+        assert_eq!(without_echo("a\nb\nb", &ahead, &keyed, &[]), "a\nb\nb");
+        // The command began with the echo, and took the line.
+        let before = ["and more".to_owned()];
+        let (ahead, mut keyed) = (TypedLines::default(), TypedLines::default());
+        keyed.note(b"echo t7\r", 0);
+        assert_eq!(without_echo("and more\necho t7\nand more", &ahead, &keyed, &before), "echo t7\nand more");
+        // The echo has no end of its own.
+        for (shown, expected) in [
+            ("echo t7xyzecho t7", "echo t7"),
+            ("ececho t7", "echo t7"),
+            ("echo t7", "echo t7"),
+            ("true; echo t7", "true; echo t7"),
+        ] {
+            assert_eq!(without_echo(shown, &ahead, &keyed, &[]), expected);
+        }
     }
 
     #[test]
