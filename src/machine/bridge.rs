@@ -26,7 +26,7 @@ use crate::{
         executable::{self, Executable},
         frames::{Decoder, FrameWriter, LONGEST_WINDOW, PROTOCOL, ProtocolError, WireFrame},
         name::{self, MachineName},
-        outbox,
+        outbox::{self, Buffer},
         silence::Silence,
     },
     outcome::{Failure, Result, Trying},
@@ -162,7 +162,7 @@ struct Bridge {
     /// It is wanted without a call, too.
     is_checking: bool,
     about: About,
-    buffer: Vec<u8>,
+    buffer: Buffer,
 }
 
 /// The socket for calls.
@@ -259,7 +259,7 @@ impl Bridge {
             over: false,
             is_checking: false,
             about: About::default(),
-            buffer: vec![0; AT_ONCE],
+            buffer: Buffer::new(AT_ONCE),
         })
     }
 

@@ -17,7 +17,7 @@ use crate::{
         frames::{Decoder, FrameWriter, OpenCall, Stream, Window, WireFrame},
         name::MachineName,
         near_end::{self, BridgeState, NearEnd, Wanted},
-        outbox,
+        outbox::{self, Buffer},
     },
     outcome::{Failure, Result, Trying},
     session::{BRIDGE, BRIDGES, SESSION_ENV, StateDir},
@@ -33,6 +33,9 @@ pub(crate) use near_end::{Came, End};
 /// The most bytes of one read.
 const AT_ONCE: usize = 128 * 1024;
 
+/// The most of them before the caller handles what has come: it is passed on while the next comes.
+const MOST_READS: usize = 2;
+
 /// A bridge that ends this often does not work.
 const MOST_BRIDGES: u32 = 20;
 
@@ -46,7 +49,7 @@ pub(crate) struct RemoteCall {
     /// The call's own timeout, if it has one.
     timeout: Option<Duration>,
     starts: u32,
-    buffer: Vec<u8>,
+    buffer: Buffer,
 }
 
 impl AsFd for RemoteCall {
@@ -71,7 +74,7 @@ impl RemoteCall {
         environment.push((machine::MACHINE_ENV.into(), machine.as_str().into()));
         let order = OpenCall { key, terminal, words, environment, ..OpenCall::default() };
         let end = NearEnd::new(machine, order, timeout, Instant::now());
-        Ok(RemoteCall { state_dir, stream, end, timeout, starts: 1, buffer: vec![0; AT_ONCE] })
+        Ok(RemoteCall { state_dir, stream, end, timeout, starts: 1, buffer: Buffer::new(AT_ONCE) })
     }
 
     /// Runs a program there, with our own side's part of the words behind it; its output counts as
@@ -160,9 +163,12 @@ impl RemoteCall {
 
     fn try_to_drive(&mut self, came: &mut Vec<Came>) -> Result<()> {
         self.flush();
-        loop {
+        for _ in 0..MOST_READS {
             let wanted = match outbox::read(&mut &self.stream, &mut self.buffer) {
-                Ok(None) => break,
+                Ok(None) => {
+                    self.look_at_the_clock()?;
+                    break;
+                }
                 Ok(Some(count)) if count > 0 => {
                     self.end.receive(&self.buffer[..count], Instant::now(), came)?
                 }
@@ -175,13 +181,16 @@ impl RemoteCall {
                 return Ok(());
             }
         }
+        self.flush();
+        Ok(())
+    }
+
+    fn look_at_the_clock(&mut self) -> Result<()> {
         let stream = &self.stream;
         self.end.look_at_the_clock(Instant::now(), || {
             let process = socket::peer_pid(stream).unwrap_or_default();
             BridgeState { process, stopped: processes::stopped(process) }
-        })?;
-        self.flush();
-        Ok(())
+        })
     }
 
     /// Sends what was given, as far as that can be done at once.

@@ -16,7 +16,8 @@
 use std::{
     ffi::{OsStr, OsString},
     fs::File,
-    io::{self, BufReader, BufWriter, Read, Write},
+    io::{self, BufWriter, Read, Write},
+    ops::Range,
     os::{
         fd::AsFd,
         unix::{
@@ -29,6 +30,7 @@ use std::{
 
 use crate::{
     cli,
+    machine::outbox::{ALIGNMENT, Buffer},
     outcome::{Failure, Result, Trying},
     sys::{
         child,
@@ -44,7 +46,12 @@ const END: u32 = 0;
 const HOLE: u32 = u32::MAX;
 const FAILED: u32 = u32::MAX - 1;
 
-const LONGEST_CHUNK: usize = 128 * 1024;
+const LONGEST_CHUNK: usize = 512 * 1024;
+
+const READ_AT_ONCE: usize = 128 * 1024;
+
+/// A chunk is read behind its length, to an address that is read to fast.
+const LENGTH: Range<usize> = ALIGNMENT - 4..ALIGNMENT;
 
 /// The longest target of a link (PATH_MAX), and more than any name.
 const LONGEST_NAME: usize = 4096;
@@ -63,9 +70,10 @@ pub(crate) fn send(words: &[OsString]) -> Result<()> {
     let [how, paths @ ..] = words else { return Err(cli::by_hand()) };
     child::raise_open_files().trying(what)?;
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned().trying(what)?);
-    let out = BufWriter::with_capacity(LONGEST_CHUNK, stdout);
-    let mut sender =
-        Sender { out, recursive: how == RECURSIVE, failed: false, buffer: vec![0; LONGEST_CHUNK] };
+    child::widen(&stdout);
+    let out = BufWriter::with_capacity(READ_AT_ONCE, stdout);
+    let buffer = Buffer::new(LENGTH.end + LONGEST_CHUNK);
+    let mut sender = Sender { out, recursive: how == RECURSIVE, failed: false, buffer };
     let sent = (|| {
         for path in paths {
             sender.top(Path::new(path))?;
@@ -94,7 +102,8 @@ struct Sender {
     recursive: bool,
     /// Something could not be read.
     failed: bool,
-    buffer: Vec<u8>,
+    /// A chunk with its length.
+    buffer: Buffer,
 }
 
 /// Errors are those of the stream.
@@ -192,30 +201,33 @@ impl Sender {
     }
 
     fn data(&mut self, file: &File, path: &Path) -> io::Result<()> {
-        let mut at = 0;
+        let (mut at, mut end) = (0, 0);
         let failed = loop {
-            let (start, end) = match copies::next_data(file, at) {
-                Ok(Some(data)) => data,
-                Ok(None) => match file.metadata() {
-                    Ok(found) if found.len() > at => {
-                        self.hole(found.len() - at)?;
-                        break None;
-                    }
-                    Ok(_) => break None,
+            if at >= end {
+                let start;
+                (start, end) = match copies::next_data(file, at) {
+                    Ok(Some(data)) => data,
+                    Ok(None) => match file.metadata() {
+                        Ok(found) if found.len() > at => {
+                            self.hole(found.len() - at)?;
+                            break None;
+                        }
+                        Ok(_) => break None,
+                        Err(error) => break Some(error),
+                    },
                     Err(error) => break Some(error),
-                },
-                Err(error) => break Some(error),
-            };
-            if start > at {
-                self.hole(start - at)?;
-                at = start;
+                };
+                if start > at {
+                    self.hole(start - at)?;
+                    at = start;
+                }
             }
             let most = (end - at).min(LONGEST_CHUNK as u64) as usize;
-            match file.read_at(&mut self.buffer[..most], at) {
+            match file.read_at(&mut self.buffer[LENGTH.end..][..most], at) {
                 Ok(0) => break None,
                 Ok(count) => {
-                    self.out.write_all(&(count as u32).to_le_bytes())?;
-                    self.out.write_all(&self.buffer[..count])?;
+                    self.buffer[LENGTH].copy_from_slice(&(count as u32).to_le_bytes());
+                    self.out.write_all(&self.buffer[LENGTH.start..][..LENGTH.len() + count])?;
                     at += count as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -237,7 +249,8 @@ pub(crate) fn receive(words: &[OsString]) -> Result<()> {
     child::raise_open_files().trying("receive files")?;
     let stdin = File::from(io::stdin().as_fd().try_clone_to_owned().trying("receive files")?);
     let target = Target::open(Path::new(target), how == INTO)?;
-    let input = BufReader::with_capacity(LONGEST_CHUNK, stdin);
+    child::widen(&stdin);
+    let input = Input { stdin, buffer: Buffer::new(READ_AT_ONCE), unread: 0..0 };
     let recursive = recursive == RECURSIVE;
     let mut receiver = Receiver { input, target, recursive, names, levels: Vec::new(), failed: false };
     match receiver.receive() {
@@ -245,6 +258,26 @@ pub(crate) fn receive(words: &[OsString]) -> Result<()> {
         // The other end says why it has gone.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Failure::quiet()),
         received => received.trying("receive files"),
+    }
+}
+
+/// Standard input, buffered.
+struct Input {
+    stdin: File,
+    buffer: Buffer,
+    /// The place of the unread bytes in it.
+    unread: Range<usize>,
+}
+
+impl Read for Input {
+    fn read(&mut self, onto: &mut [u8]) -> io::Result<usize> {
+        if self.unread.is_empty() {
+            self.unread = 0..self.stdin.read(&mut self.buffer)?;
+        }
+        let count = onto.len().min(self.unread.len());
+        onto[..count].copy_from_slice(&self.buffer[self.unread.start..][..count]);
+        self.unread.start += count;
+        Ok(count)
     }
 }
 

@@ -29,7 +29,7 @@ use crate::{
         self, daemon,
         far_end::{Effect, FarEnd, ServedCall},
         frames::{OpenCall, Outgoing},
-        outbox,
+        outbox::{self, Buffer},
     },
     outcome::{Result, Trying},
     session::{FAR, StateDir},
@@ -87,7 +87,7 @@ pub(crate) fn serve(id: &str, content: &str) -> Result<()> {
         end,
         link: None,
         processes: Vec::new(),
-        buffer: vec![0; AT_ONCE],
+        buffer: Buffer::new(AT_ONCE),
     };
     while !far.end.is_over(Instant::now()) {
         far.turn().trying("wait for an event")?;
@@ -122,6 +122,9 @@ fn begin(id: &str, content: &str) -> Result<(Folder, UnixListener, u64)> {
 /// The most bytes of one read.
 const AT_ONCE: usize = 128 * 1024;
 
+/// The same of a program's output.
+const READ_AT_ONCE: usize = 64 * 1024;
+
 struct RemoteServer {
     listener: UnixListener,
     entrance: Entrance,
@@ -130,7 +133,7 @@ struct RemoteServer {
     link: Option<Link>,
     /// The processes of calls, by their keys.
     processes: Vec<(u128, Process)>,
-    buffer: Vec<u8>,
+    buffer: Buffer,
 }
 
 /// The descriptors of a connection.
@@ -191,15 +194,15 @@ impl RemoteServer {
                 FarEvent::Connection => self.accept(),
                 FarEvent::Input => self.receive(),
                 FarEvent::Output => self.flush(),
-                FarEvent::Stdin(key) => self.with(key, Process::write_stdin),
-                FarEvent::Stdout(key) => {
-                    self.with(key, |process, call| read(&mut process.stdout, call.out()));
-                }
-                FarEvent::Stderr(key) => {
-                    self.with(key, |process, call| read(&mut process.stderr, call.err()));
-                }
-                FarEvent::Terminal(key) => self.with(key, Process::drive_terminal),
-                FarEvent::Ended(key) => self.with(key, Process::collect),
+                FarEvent::Stdin(key) => self.with(key, |process, call, _| process.write_stdin(call)),
+                FarEvent::Stdout(key) => self.with(key, |process, call, buffer| {
+                    read(&mut process.stdout, buffer, call.out());
+                }),
+                FarEvent::Stderr(key) => self.with(key, |process, call, buffer| {
+                    read(&mut process.stderr, buffer, call.err());
+                }),
+                FarEvent::Terminal(key) => self.with(key, |process, call, _| process.drive_terminal(call)),
+                FarEvent::Ended(key) => self.with(key, |process, call, _| process.collect(call)),
             }
         }
         for effect in self.end.look_at_the_clock(Instant::now()) {
@@ -212,11 +215,11 @@ impl RemoteServer {
         Ok(())
     }
 
-    fn with(&mut self, key: u128, act: impl FnOnce(&mut Process, &mut ServedCall)) {
+    fn with(&mut self, key: u128, act: impl FnOnce(&mut Process, &mut ServedCall, &mut [u8])) {
         if let Some((_, process)) = self.processes.iter_mut().find(|(other, _)| *other == key)
             && let Some(call) = self.end.call(key)
         {
-            act(process, call);
+            act(process, call, &mut self.buffer);
         }
     }
 
@@ -289,13 +292,13 @@ impl RemoteServer {
                 }
                 Err(error) => self.end.begun(key, Err(error.to_string())),
             },
-            Effect::Input { key } => self.with(key, Process::write_stdin),
-            Effect::Signal { key, number } => self.with(key, |process, _| process.signal(number.into())),
-            Effect::Resize { key, window: (cols, rows) } => self.with(key, |process, _| {
+            Effect::Input { key } => self.with(key, |process, call, _| process.write_stdin(call)),
+            Effect::Signal { key, number } => self.with(key, |process, _, _| process.signal(number.into())),
+            Effect::Resize { key, window: (cols, rows) } => self.with(key, |process, _, _| {
                 // If the terminal has gone, so has the call.
                 let _ = process.terminal.as_ref().map(|terminal| terminal.resize(Size { cols, rows }));
             }),
-            Effect::HangUp { key } => self.with(key, |process, _| {
+            Effect::HangUp { key } => self.with(key, |process, _, _| {
                 (process.stdin, process.stdout, process.stderr) = (None, None, None);
                 if process.ends_by_signal {
                     process.signal(SIGUSR1);
@@ -473,10 +476,11 @@ impl Process {
 }
 
 /// Takes what has come of a stream of a call; the pipe is dropped when nothing will.
-fn read(pipe: &mut Option<File>, onto: &mut Outgoing) {
+fn read(pipe: &mut Option<File>, buffer: &mut [u8], onto: &mut Outgoing) {
     let Some(file) = pipe else { return };
-    match outbox::at_once(files::read_more(file, onto.tail())) {
-        Ok(None | Some(1..)) => {}
+    match outbox::read(file, &mut buffer[..READ_AT_ONCE]) {
+        Ok(None) => {}
+        Ok(Some(count @ 1..)) => onto.push(&buffer[..count]),
         // An error counts as its end: its exit code is what matters.
         _ => {
             *pipe = None;

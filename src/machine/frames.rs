@@ -28,6 +28,10 @@ pub(crate) const PROTOCOL: u8 = 2;
 /// The longest body. So long holds up others on a slow line: 16 KiB are 13 ms at 10 Mbit/s.
 pub(crate) const LONGEST: usize = 16 * 1024;
 
+/// The most bytes of a stream in a frame, which then has the size of whole pages of memory: a pipe passes
+/// those on faster.
+const LONGEST_DATA: usize = LONGEST - HEADER - 9;
+
 /// The arguments of a call may be longer, as execve(2) has it.
 const LONGEST_OPEN: usize = 2 << 20;
 
@@ -550,11 +554,6 @@ impl Outgoing {
         self.bytes.push(bytes);
     }
 
-    /// The bytes to send; the caller may append to them.
-    pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
-        self.bytes.tail()
-    }
-
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }
@@ -607,7 +606,7 @@ impl Outgoing {
     pub(crate) fn next(&mut self, stream: Stream) -> Option<WireFrame> {
         let piece = &self.bytes.rest()[(self.sent - self.acknowledged) as usize..];
         if !piece.is_empty() {
-            let (offset, bytes) = (self.sent, piece[..piece.len().min(LONGEST)].to_vec());
+            let (offset, bytes) = (self.sent, piece[..piece.len().min(LONGEST_DATA)].to_vec());
             self.sent += bytes.len() as u64;
             return Some(WireFrame::Data { stream, offset, bytes });
         }

@@ -1,9 +1,15 @@
-//! Bytes to write to a descriptor that must not block us.
+//! Bytes to write to a descriptor that must not block us, and a buffer to read them into.
 
-use std::io::{self, Read, Write};
+use std::{
+    io::{self, Read, Write},
+    ops::{Deref, DerefMut, Range},
+};
 
 /// More memory than that is kept only while much passes.
 const KEPT: usize = 64 * 1024;
+
+/// A line of the processor's cache.
+pub(crate) const ALIGNMENT: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Outbox {
@@ -76,6 +82,36 @@ impl Outbox {
             self.shrink();
         }
         Ok(())
+    }
+}
+
+/// A buffer for large reads. Many processors copy several times as slowly (`rep movsb`, which the kernel
+/// uses) to an address that is no multiple of 32, and that of a large `Vec` here is none.
+#[derive(Default)]
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    aligned: Range<usize>,
+}
+
+impl Buffer {
+    pub(crate) fn new(size: usize) -> Buffer {
+        let bytes = vec![0; size + ALIGNMENT];
+        let start = bytes.as_ptr().align_offset(ALIGNMENT);
+        Buffer { bytes, aligned: start..start + size }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.aligned.clone()]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.aligned.clone()]
     }
 }
 

@@ -22,8 +22,8 @@ use std::{
 use crate::{
     cli,
     machine::{
-        self, outbox,
-        outbox::Outbox,
+        self,
+        outbox::{self, Buffer, Outbox},
         pump::{AT_ONCE, MOST_PENDING},
     },
     outcome::{Failure, Result, Trying},
@@ -208,7 +208,7 @@ fn carry(stream: UnixStream) -> io::Result<()> {
     let stdin = io::stdin();
     let (mut there, mut back) = (Outbox::default(), Outbox::default());
     let (mut input_over, mut is_shut, mut socket_over) = (false, false, false);
-    let mut buffer = vec![0; AT_ONCE];
+    let mut buffer = Buffer::new(AT_ONCE);
     loop {
         if there.flush(&mut &stream).is_err() {
             return Ok(());

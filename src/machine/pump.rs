@@ -14,7 +14,7 @@ use crate::{
         call::{Came, End, RemoteCall},
         frames::Stream,
         name::MachineName,
-        outbox::{self, Outbox},
+        outbox::{self, Buffer, Outbox},
     },
     outcome::{Result, Trying},
     sys::{
@@ -42,8 +42,7 @@ pub(crate) struct Local {
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
-    unsent: Outbox,
-    input_ended: bool,
+    buffer: Buffer,
 }
 
 impl Drop for Local {
@@ -70,35 +69,47 @@ impl Side {
         Ok(())
     }
 
-    fn watch<'a>(&'a self, poll_set: &mut PollSet<'a, ()>, reads: bool) -> Deadline {
+    /// `reads`: its output; `writes`: it has not taken all that it was given.
+    fn watch<'a>(&'a self, poll_set: &mut PollSet<'a, ()>, reads: bool, writes: bool) -> Deadline {
         match self {
             Side::There(call) => {
                 call.watch(poll_set, ());
                 return call.deadline();
             }
-            Side::Here(local) => local.watch(poll_set, reads),
+            Side::Here(local) => local.watch(poll_set, reads, writes),
         }
         Deadline::NEVER
     }
 
+    /// May more be given to it, although nothing was waited for?
     fn wants_input(&self) -> bool {
-        match self {
-            Side::There(call) => call.wants_stdin(),
-            Side::Here(local) => local.unsent.is_empty(),
-        }
+        matches!(self, Side::There(call) if call.wants_stdin())
     }
 
-    fn give(&mut self, bytes: &[u8]) {
+    /// Gives it as many of these bytes as it takes at once.
+    fn give(&mut self, bytes: &mut Outbox) {
         match self {
-            Side::There(call) => call.give_stdin(bytes),
-            Side::Here(local) => local.unsent.push(bytes),
+            Side::There(call) => {
+                while call.wants_stdin() && !bytes.is_empty() {
+                    let count = bytes.len().min(AT_ONCE);
+                    call.give_stdin(&bytes.rest()[..count]);
+                    bytes.take(count);
+                }
+            }
+            Side::Here(local) => {
+                // Why it reads no more it says itself.
+                local.stdin.take_if(|stdin| bytes.flush(stdin).is_err());
+                if local.stdin.is_none() {
+                    bytes.clear();
+                }
+            }
         }
     }
 
     fn end_input(&mut self) {
         match self {
             Side::There(call) => call.end_stdin(),
-            Side::Here(local) => local.input_ended = true,
+            Side::Here(local) => local.stdin = None,
         }
     }
 
@@ -142,7 +153,7 @@ impl Local {
         command.process_group(0);
         let mut process = files::with_callers_umask(|| command.spawn()).map_err(child::why_not_ourselves)?;
         let (stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
-        let local = Local { process, stdin, stdout, stderr, unsent: Outbox::default(), input_ended: false };
+        let local = Local { process, stdin, stdout, stderr, buffer: Buffer::new(AT_ONCE) };
         local.stdin.as_ref().map_or(Ok(()), child::let_nothing_wait)?;
         local.stdout.as_ref().map_or(Ok(()), child::let_nothing_wait)?;
         local.stderr.as_ref().map_or(Ok(()), child::let_nothing_wait)?;
@@ -150,27 +161,17 @@ impl Local {
     }
 
     fn drive(&mut self, came: &mut Vec<Came>, reads: bool) -> io::Result<()> {
-        if let Some(stdin) = &mut self.stdin
-            && (self.unsent.flush(stdin).is_err() || (self.input_ended && self.unsent.is_empty()))
-        {
-            // Why it reads no more it says itself.
-            self.stdin = None;
-        }
-        if self.stdin.is_none() {
-            self.unsent.clear();
-        }
-        let mut buffer = [0; AT_ONCE];
         if let Some(stdout) = self.stdout.as_mut().filter(|_| reads) {
-            match outbox::read(stdout, &mut buffer)? {
+            match outbox::read(stdout, &mut self.buffer)? {
                 Some(0) => self.stdout = None,
-                Some(count) => came.push(Came::Stdout(buffer[..count].to_vec())),
+                Some(count) => came.push(Came::Stdout(self.buffer[..count].to_vec())),
                 None => {}
             }
         }
         if let Some(stderr) = &mut self.stderr {
-            match outbox::read(stderr, &mut buffer)? {
+            match outbox::read(stderr, &mut self.buffer)? {
                 Some(0) => self.stderr = None,
-                Some(count) => came.push(Came::Stderr(buffer[..count].to_vec())),
+                Some(count) => came.push(Came::Stderr(self.buffer[..count].to_vec())),
                 None => {}
             }
         }
@@ -181,8 +182,8 @@ impl Local {
         Ok(())
     }
 
-    fn watch<'a>(&'a self, poll_set: &mut PollSet<'a, ()>, reads: bool) {
-        if let Some(stdin) = self.stdin.as_ref().filter(|_| !self.unsent.is_empty()) {
+    fn watch<'a>(&'a self, poll_set: &mut PollSet<'a, ()>, reads: bool, writes: bool) {
+        if let Some(stdin) = self.stdin.as_ref().filter(|_| writes) {
             poll_set.writable(stdin, ());
         }
         if let Some(stdout) = self.stdout.as_ref().filter(|_| reads) {
@@ -197,7 +198,7 @@ impl Local {
 /// Runs until both sides have ended, or the second has failed; returns whether both have succeeded. `passed`
 /// is called with the number of bytes that were passed on.
 pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) -> Result<bool> {
-    let mut pending: Vec<u8> = Vec::new();
+    let mut pending = Outbox::default();
     let mut sent = None;
     let mut received = false;
     loop {
@@ -208,7 +209,7 @@ pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) 
         }
         for came in came {
             match came {
-                Came::Stdout(bytes) => pending.extend(bytes),
+                Came::Stdout(bytes) => pending.push(&bytes),
                 Came::Stderr(bytes) => from.print_errors(&bytes),
                 Came::Ended(End::Exit(code)) => sent = Some(code),
                 Came::Ended(End::Lost(failure)) => return Err(failure),
@@ -222,17 +223,13 @@ pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) 
             from.take(pending.len());
             pending.clear();
             let mut poll_set = PollSet::new();
-            let deadline = from.watch(&mut poll_set, true);
+            let deadline = from.watch(&mut poll_set, true, false);
             poll_set.wait(deadline).trying("wait for the other machine")?;
             continue;
         }
-        let mut count = 0;
-        while count < pending.len() && to.wants_input() {
-            let piece = &pending[count..pending.len().min(count + AT_ONCE)];
-            to.give(piece);
-            count += piece.len();
-        }
-        pending.drain(..count);
+        let before = pending.len();
+        to.give(&mut pending);
+        let count = before - pending.len();
         from.take(count);
         passed(count);
         if sent.is_some() && pending.is_empty() {
@@ -253,9 +250,9 @@ pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) 
             continue;
         }
         let mut poll_set = PollSet::new();
-        let mut deadline = to.watch(&mut poll_set, true);
+        let mut deadline = to.watch(&mut poll_set, true, !pending.is_empty());
         if sent.is_none() {
-            deadline = deadline.min(from.watch(&mut poll_set, pending.len() < MOST_PENDING));
+            deadline = deadline.min(from.watch(&mut poll_set, pending.len() < MOST_PENDING, false));
         }
         poll_set.wait(deadline).trying("wait for the other machine")?;
     }

@@ -9,7 +9,7 @@ use crate::{
     machine::{
         call::{Came, End, RemoteCall},
         frames::Stream,
-        outbox::Outbox,
+        outbox::{Buffer, Outbox},
     },
     outcome::{Failure, Result, Trying},
     sys::{
@@ -84,7 +84,7 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
     let mut stdout = Printed::new(Stream::Stdout, Output::stdout());
     let mut stderr = Printed::new(Stream::Stderr, Output::stderr());
     let mut stdin = Some(io::stdin());
-    let mut buffer = vec![0; 64 * 1024];
+    let mut buffer = Buffer::new(64 * 1024);
     let mut ended = None;
     loop {
         let mut came = Vec::new();
