@@ -86,6 +86,11 @@ vttest *words:
     cargo build
     tests/terminal/vttest {{ words }}
 
+# Compares screens of programs in nbs, in xterm and in tmux; needs xterm, Xvfb and tmux.
+screens *words:
+    cargo build
+    tests/terminal/programs {{ words }}
+
 # Tries the libraries for Python and TypeScript, with each Python and the node that are installed.
 clients:
     cargo build
