@@ -130,3 +130,20 @@ pub(crate) fn at_once(read: io::Result<usize>) -> io::Result<Option<usize>> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_has_its_size_and_is_aligned_wherever_it_goes() {
+        for size in [1, 63, 64, 16 * 1024, 128 * 1024 + 5] {
+            let mut moved = vec![Buffer::new(size), Buffer::default()];
+            moved.reverse();
+            assert!(moved[0].is_empty());
+            assert_eq!(moved[1].len(), size);
+            assert_eq!(moved[1].as_ptr().align_offset(ALIGNMENT), 0);
+            moved[1].fill(1);
+        }
+    }
+}
