@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Read, Write},
-    ops::{Deref, DerefMut, Range},
+    ops::{Deref, DerefMut},
 };
 
 /// More memory than that is kept only while much passes.
@@ -90,28 +90,32 @@ impl Outbox {
 #[derive(Default)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
-    aligned: Range<usize>,
+    /// The start of the aligned bytes.
+    start: usize,
 }
 
 impl Buffer {
     pub(crate) fn new(size: usize) -> Buffer {
-        let bytes = vec![0; size + ALIGNMENT];
+        let mut bytes = vec![0; size + ALIGNMENT];
         let start = bytes.as_ptr().align_offset(ALIGNMENT);
-        Buffer { bytes, aligned: start..start + size }
+        bytes.truncate(start + size);
+        Buffer { bytes, start }
     }
 }
 
 impl Deref for Buffer {
     type Target = [u8];
 
+    #[inline(never)]
     fn deref(&self) -> &[u8] {
-        &self.bytes[self.aligned.clone()]
+        &self.bytes[self.start..]
     }
 }
 
 impl DerefMut for Buffer {
+    #[inline(never)]
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.aligned.clone()]
+        &mut self.bytes[self.start..]
     }
 }
 
@@ -138,7 +142,7 @@ mod tests {
     #[test]
     fn a_buffer_has_its_size_and_is_aligned_wherever_it_goes() {
         for size in [1, 63, 64, 16 * 1024, 128 * 1024 + 5] {
-            let mut moved = vec![Buffer::new(size), Buffer::default()];
+            let mut moved = [Buffer::new(size), Buffer::default()];
             moved.reverse();
             assert!(moved[0].is_empty());
             assert_eq!(moved[1].len(), size);

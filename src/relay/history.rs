@@ -171,6 +171,11 @@ impl TypedLines {
         self.lines.iter().filter(|(typed, _)| is_shown_as(typed, shown)).count()
     }
 
+    /// The line that is shown behind its echo.
+    fn drawn_again(&self, shown: &str) -> Option<&str> {
+        self.lines.iter().map(|(typed, _)| &**typed).find(|typed| is_drawn_again(typed, shown))
+    }
+
     /// Takes so many, and gives the last of them.
     fn take(&mut self, count: usize) -> Option<String> {
         let taken = self.lines.drain(..count.min(self.lines.len()));
@@ -215,9 +220,10 @@ fn without_echo(shown: &str, ahead: &TypedLines, keyed: &TypedLines, before: &[S
     };
     // The terminal has echoed the line, or a part of it, before its end was typed.
     let once = |line| {
-        let mut typed = ahead.lines.iter().chain(&keyed.lines).map(|(typed, _)| typed);
-        let drawn_again = |typed: &&String| is_drawn_again(typed, line);
-        if count(line) > 0 { line } else { typed.find(drawn_again).map_or(line, |typed| typed) }
+        if count(line) > 0 {
+            return line;
+        }
+        ahead.drawn_again(line).or_else(|| keyed.drawn_again(line)).unwrap_or(line)
     };
     let kept = (0..lines.len()).filter(|at| !is_echo(*at)).map(|at| once(lines[at]));
     kept.collect::<Vec<_>>().join("\n")
@@ -272,7 +278,9 @@ impl History {
             false => (&mut self.keyed, &mut self.ahead),
         };
         // A line is one, though the program changes the terminal's modes while it is typed.
-        there.begun.splice(..0, other.begun.drain(..));
+        if !other.begun.is_empty() {
+            there.begun = std::mem::take(&mut other.begun);
+        }
         there.note(bytes, offset);
     }
 
@@ -324,8 +332,9 @@ impl History {
                         // The shell reads those first.
                         false if self.ahead.were_typed_before(prompt, &shown) => continue,
                         false => {
-                            let before = self.running.iter().find(|running| running.of == command);
-                            typed = before.map_or(Vec::new(), |running| running.typed.clone());
+                            // The command goes on from its lines before.
+                            let before = self.running.iter_mut().find(|running| running.of == command);
+                            typed = before.map_or(Vec::new(), |before| std::mem::take(&mut before.typed));
                             self.typed(shown, &mut typed)
                         }
                     };

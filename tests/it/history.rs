@@ -549,7 +549,9 @@ fn the_history_of_many_commands_is_bounded_and_counted() {
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     for part in 0..parts {
         let lines: String = (1..=PART).map(|line| text(part * PART + line) + "\n").collect();
-        scratch.ts_with_input(&["send", "--stdin", "--no-enter", &handle], lines.as_bytes()).code(0);
+        // As long as the shell takes for all but the last of them.
+        let send = ["send", "--stdin", "--no-enter", "--timeout=100", &handle];
+        scratch.ts_with_input(&send, lines.as_bytes()).code(0);
         let last = (part + 1) * PART;
         eventually("they have ended", || {
             let last_one = commands(&scratch, &["--last=1", &handle]);
