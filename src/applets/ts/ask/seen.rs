@@ -68,14 +68,16 @@ fn without_echo(lines: &[&str], before: &str, typed: &str, prompts: &Prompts) ->
         let rows = rows_of(&lines[from..], echo.len(), &is_echo, &begins_echo)?;
         Some(from + rows).filter(|rows| *rows < lines.len())
     };
-    // An editor that has found out its position redraws its prompt further down.
-    let drawn_anew = || {
-        let stood = !before.is_empty() && squeezed(lines[0]) == before;
-        let blank = lines[1..].iter().take_while(|line| squeezed(line).is_empty()).count();
-        first_rows(1 + blank).filter(|_| stood)
+    // An editor that has found out its position redraws its prompt further down; or the line, on a screen that
+    // it has erased.
+    let drawn_anew = |rows: usize, least: usize| {
+        let blank = lines[rows..].iter().take_while(|line| squeezed(line).is_empty()).count();
+        first_rows(rows + blank).filter(|_| !before.is_empty() && blank >= least)
     };
+    let drawn_below = || drawn_anew(1, 0).filter(|_| squeezed(lines[0]) == before);
     let mut rest = lines.iter().enumerate();
-    if let Some(rows) = first_rows(0).or_else(drawn_anew) {
+    let echoed = first_rows(0).map(|rows| drawn_anew(rows, 2).unwrap_or(rows));
+    if let Some(rows) = echoed.or_else(drawn_below) {
         rest.by_ref().take(rows).for_each(drop);
     } else if let Some((_, line)) = rest.next() {
         let squeezed = squeezed(line);
@@ -285,6 +287,14 @@ mod tests {
             (">>> ", "", "\r\n>>> ", ""),
             (">>> ", "input('? ')", "input('? ')\r\n? ", "? "),
             ("", "hi", "hi\r\nhi\r\n", "hi\n"),
+            // An editor that erases a whole screen to draw its line again.
+            (
+                "pt> ",
+                "6*7",
+                "\x1b[4Dpt> 6*7\r\r\n\r\r\n\r\r\n\r\r\n \x1b[4A\x1b[6C\x1b[7D\x1b[Jpt> 6*7\x1b[7D\r\r\n\x1b[J42\r\npt> ",
+                "42\n",
+            ),
+            ("> ", "hi", "hi\r\n\r\n> hi\r\n> ", "\n> hi\n"),
             ("", "hi", "hi\r\n", ""),
             ("", "hi", "ho\r\n", "ho\n"),
             ("? ", "4*5", "4*5 = 20\r\n? ", " = 20\n"),
