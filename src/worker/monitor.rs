@@ -360,9 +360,9 @@ impl Monitor {
             }
             self.phase.standing.note(reading, Instant::now());
         });
-        let found = state_dir.and_then(|state_dir| self.find_sessions(&state_dir));
-        // Whether or not they can be listed; a relay that has ended has for ever.
+        // Whether or not they can be listed; and before, because another may take its place meanwhile.
         self.let_go(Followed::has_ended);
+        let found = state_dir.and_then(|state_dir| self.find_sessions(&state_dir));
         watched.trying("watch for changes, and so polls")?;
         read.and(found)
     }
@@ -406,11 +406,8 @@ impl Monitor {
                 }
             }
         }
-        // A session whose directory was removed lives as long as its relay.
-        self.let_go(|session| {
-            !found.live.contains(&session.handle)
-                && (found.dead.contains(&session.handle) || session.relay().is_none())
-        });
+        // A session lives as long as its relay, even if its directory was removed.
+        self.let_go(|session| session.relay().is_none() && !found.live.contains(&session.handle));
         held
     }
 

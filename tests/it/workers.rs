@@ -117,12 +117,13 @@ impl Worker<'_> {
         self.log().split_once("found session ").unwrap().1[..8].to_owned()
     }
 
-    /// Has its monitor, from now on, find no descriptors as these words for strace say.
-    fn without_descriptors(&self, words: &[&str]) -> Running {
+    /// Has strace change its monitor's syscalls, from now on, as these words say. It writes to the file
+    /// `trace`.
+    fn with_changed_syscalls(&self, words: &[&str]) -> Running {
         let scratch = self.project.scratch;
         // Its messages go to a file, because they show when it has attached.
         let said = scratch.path.join("strace");
-        let script = r#"exec strace -o /dev/null -p "$0" "$@" 2> strace"#;
+        let script = r#"exec strace -o trace -p "$0" "$@" 2> strace"#;
         let tracing = start(scratch.command("bash").args(["-c", script, &self.monitor]).args(words));
         eventually("the tracer", || fs::read_to_string(&said).is_ok_and(|said| said.contains(" attached")));
         tracing
@@ -140,7 +141,7 @@ impl Worker<'_> {
         }
         scratch.ts(&["kill", &first]).code(0);
         let inject = "inject=openat:error=EMFILE:when=1";
-        let tracing = self.without_descriptors(&["-P", file.unwrap_or(&second), "-e", inject]);
+        let tracing = self.with_changed_syscalls(&["-P", file.unwrap_or(&second), "-e", inject]);
         signal("-CONT", &self.monitor);
         (second, tracing)
     }
@@ -370,7 +371,7 @@ fn a_state_that_could_not_be_read_at_once_is_read_later() {
     worker.session();
     let beside = worker.task().with_extension("swp");
     fs::write(&beside, worker.content().replace("State: running", "State: done")).unwrap();
-    let tracing = worker.without_descriptors(&["-e", "inject=openat:error=EMFILE:when=1..2"]);
+    let tracing = worker.with_changed_syscalls(&["-e", "inject=openat:error=EMFILE:when=1..2"]);
     fs::rename(&beside, worker.task()).unwrap();
     worker.is_cleaned_up();
     // glibc and musl have other words for it.
@@ -386,6 +387,29 @@ fn a_session_that_could_not_be_held_at_once_is_no_session_that_has_ended() {
     let (second, tracing) = worker.finds_another("sleep 1000", None);
     worker.log_has(&format!("found session {second}"));
     assert!(worker.log().contains("(os error 24)"), "{}", worker.log());
+    worker.says("done");
+    worker.is_cleaned_up();
+    tracing.finish();
+}
+
+/// The monitor lists the sessions, and another is created before it goes on and sees that the first has ended.
+#[test]
+fn a_session_that_takes_the_place_of_one_during_a_look_is_found() {
+    let scratch = Scratch::new();
+    let project = Project::new(&scratch);
+    let worker = project.spawn(&[]);
+    let (first, sessions) = (worker.session(), scratch.path.join("state/sessions"));
+    let stop = "inject=getdents64:signal=SIGSTOP:when=2";
+    let tracing = worker.with_changed_syscalls(&["-P", sessions.to_str().unwrap(), "-e", stop]);
+    scratch.create("sleep 1000");
+    let trace = scratch.path.join("trace");
+    eventually("a stop", || {
+        fs::read_to_string(&trace).is_ok_and(|trace| trace.contains("stopped by SIGSTOP"))
+    });
+    let second = scratch.create_with(&[&format!("--name=nbs-{}-second", worker.handle)], "sleep 1000");
+    scratch.ts(&["kill", &first]).code(0);
+    signal("-CONT", &worker.monitor);
+    worker.log_has(&format!("found session {second}"));
     worker.says("done");
     worker.is_cleaned_up();
     tracing.finish();
