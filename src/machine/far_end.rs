@@ -496,7 +496,9 @@ impl ServedCall {
         let of_first = count.min(first.len());
         first[..of_first].fill(0);
         second[..count - of_first].fill(0);
-        self.pending.drain(..count);
+        for _ in 0..count {
+            self.pending.pop_front();
+        }
     }
 
     /// It reads no more.

@@ -270,7 +270,9 @@ impl Server<'_> {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Failure::reader_gone()),
             Err(error) => return Err(error).trying("write to standard output"),
         };
-        self.unsent.drain(..count);
+        for _ in 0..count {
+            self.unsent.pop_front();
+        }
         if self.unsent.is_empty() {
             // The memory of one large response is not kept for ever.
             self.unsent.shrink_to(PIPE_ROOM);

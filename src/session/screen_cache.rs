@@ -151,7 +151,7 @@ impl ScreenCache {
         let hidden = self.hidden.take();
         let start = self.offset.max(length.saturating_sub(LONGEST_UPDATE));
         let bytes = log.bytes(start, length).trying(what(session))?;
-        let ended = memmem::rfind(&bytes, UPDATE_END);
+        let ended = memmem::find_iter(&bytes, UPDATE_END).last();
         let rest = &bytes[ended.unwrap_or(0)..];
         let is_shown = ended.is_none() && self.screen.is_updating();
         let Some(at) = memmem::find(rest, UPDATE).filter(|_| !is_shown) else { return Ok(length) };

@@ -23,7 +23,10 @@
 mod areas;
 mod captured;
 mod colours;
+mod encoding;
 mod grid;
+mod history;
+mod line;
 mod links;
 mod modes;
 mod motion;
@@ -45,7 +48,8 @@ use std::{collections::VecDeque, mem};
 
 pub(crate) use captured::Capture;
 use colours::Palette;
-use grid::{Cell, Grid, Line, Pen};
+use grid::Grid;
+use line::{Cell, Line, Pen};
 pub(crate) use links::Link;
 use links::Links;
 use modes::{Mode, Modes};

@@ -163,10 +163,15 @@ impl Plan {
                 }?;
                 Some([OsStr::new("--"), option.as_ref(), OsStr::new("="), value].into_iter().collect())
             });
-            words.splice(..0, (table && !call.json()).then(|| "--json".into()));
-            // Independent of the default there.
-            words.splice(..0, (form.0 && !call.has("strip")).then(|| "--strip".into()));
-            words.splice(..0, (form.1.is_some() && !call.has("rendered")).then(|| "--rendered".into()));
+            let added = [
+                ("--json", table && !call.json()),
+                // Independent of the default there.
+                ("--strip", form.0 && !call.has("strip")),
+                ("--rendered", form.1.is_some() && !call.has("rendered")),
+            ];
+            for (option, _) in added.iter().filter(|(_, is_added)| *is_added) {
+                words.insert(0, option.into());
+            }
             words
         };
         let mut parts: Vec<Part> = Vec::new();

@@ -378,11 +378,11 @@ impl EchoFilter {
         })?;
         let prefix = plain.len() - self.expected[at].text.len();
         if prefix == 0 && !plain.is_empty() && self.expected[at].typed_raw {
-            self.expected.drain(..at);
+            (0..at).for_each(|_| drop(self.expected.pop_front()));
             self.expected[0].typed_raw = false;
         } else {
             self.learn(plain[..prefix].to_vec());
-            self.expected.drain(..=at);
+            (0..=at).for_each(|_| drop(self.expected.pop_front()));
         }
         Some(prefix)
     }

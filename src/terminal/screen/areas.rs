@@ -4,7 +4,10 @@
 use super::{Protection, Screen};
 use crate::terminal::{
     parser::Parser,
-    screen::grid::{Area, Cell, Pen},
+    screen::{
+        grid::Area,
+        line::{Cell, Pen},
+    },
 };
 
 impl Screen {

@@ -5,7 +5,8 @@
 
 use super::{
     Screen,
-    grid::{Colour, LONGEST_HISTORY, Line, Pen},
+    grid::LONGEST_HISTORY,
+    line::{Colour, Line, Pen},
 };
 
 /// How rows are captured.
@@ -48,16 +49,17 @@ impl Screen {
         let main = if saved { Some(&self.main.as_ref()?.1) } else { None };
         for row in first..=last {
             let line = match (main, usize::try_from(row)) {
-                (Some(rows), Ok(row)) => rows.get(row),
+                (Some(rows), Ok(row)) => rows.get(row).cloned(),
                 (Some(_), Err(_)) => None,
-                (None, Ok(row)) => self.grid.rows.get(row),
+                (None, Ok(row)) => self.grid.rows.get(row).cloned(),
                 (None, Err(_)) => {
                     let back = usize::try_from(-row).unwrap_or(usize::MAX);
-                    self.grid.history.len().checked_sub(back).and_then(|at| self.grid.history.get(at))
+                    let at = self.grid.history.len().checked_sub(back);
+                    at.and_then(|at| self.grid.history.get(at))
                 }
             };
             let Some(line) = line else { continue };
-            self.capture_line(line, form, &mut pen, &mut text);
+            self.capture_line(&line, form, &mut pen, &mut text);
         }
         Some(text)
     }

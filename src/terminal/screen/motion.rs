@@ -1,6 +1,6 @@
 //! Moves the cursor of a screen: by lines, by tab stops, to a place, and within margins.
 
-use super::{Cursor, Screen, grid::Cell, modes::Mode};
+use super::{Cursor, Screen, line::Cell, modes::Mode};
 
 impl Screen {
     pub(super) fn is_between_sides(&self) -> bool {

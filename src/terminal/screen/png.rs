@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     packed,
-    terminal::screen::grid::{Line, Pen},
+    terminal::screen::line::{Line, Pen},
 };
 
 /// Around the rows, in pixels.
@@ -27,7 +27,7 @@ const FONT_LENGTH: usize = include!(concat!(env!("OUT_DIR"), "/font.length"));
 impl Screen {
     /// Up to `scrollback` lines that have scrolled off come before the screen.
     pub(crate) fn png(&self, scrollback: usize) -> Vec<u8> {
-        let lines: Vec<&Line> = self.shown(scrollback).collect();
+        let lines = self.shown(scrollback);
         let mut canvas = Canvas::new(self.cols() * COLS + 2 * MARGIN, lines.len() * ROWS + 2 * MARGIN);
         let font = packed::unpack(FONT, FONT_LENGTH);
         let cursor_row = lines.len() - self.height() + self.cursor.row;

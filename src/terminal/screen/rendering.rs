@@ -7,7 +7,7 @@
 use std::mem;
 
 use super::Screen;
-use crate::terminal::screen::grid::Line;
+use crate::terminal::screen::line::Line;
 
 /// How much is drawn between two looks at what has scrolled off: a screen keeps more lines
 /// than that can have.
@@ -57,11 +57,9 @@ impl Rendering {
     }
 
     fn take_history(&mut self) {
-        let lines = mem::take(&mut self.screen.grid.history);
+        let history = mem::take(&mut self.screen.grid.history);
         self.screen.grid.clear_history();
-        for line in &lines {
-            self.take(line, 0);
-        }
+        history.lines(0).for_each(|line| self.take(&line, 0));
     }
 
     /// So much of it is there even if it is blank.

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::terminal::{
     parser::Parser,
-    screen::grid::Pen,
+    screen::line::Pen,
     text::push,
     tokenizer::{BEL, Step},
 };

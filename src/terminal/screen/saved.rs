@@ -5,25 +5,24 @@
 //! a sound screen or none: each invariant is looked at, and no more memory is taken
 //! than the bytes account for.
 
-use std::collections::VecDeque;
-
 use super::{
     Cursor, HIGHEST_LEVEL, Join, Protection, Screen, Writing, colours,
     links::{self, Links},
     modes::Modes,
     titles::{self, Pushed},
 };
-use crate::terminal::screen::grid::{Cell, Colour, Grid, LONGEST_HISTORY, Line, Pen};
+use crate::terminal::screen::{
+    encoding::{LONGEST_SIDE, Reader, Writer},
+    grid::{Grid, LONGEST_HISTORY},
+    history::History,
+};
 use crate::terminal::{
     parser::{LONGEST_CLIPBOARD, LONGEST_STRING, PARAMETERS, Parameter},
     tokenizer::State,
 };
 
 /// The number of this format. Another one is that of another version, and is not read.
-const FORM: u64 = 6;
-
-/// No terminal is larger (the kernel counts in 16 bits).
-const LONGEST_SIDE: u64 = u16::MAX as u64;
+const FORM: u64 = 7;
 
 impl Screen {
     pub(crate) fn save(&self) -> Vec<u8> {
@@ -34,7 +33,7 @@ impl Screen {
         out.option(self.clipboard.as_ref(), |out, clipboard| out.bytes(clipboard));
         out.size(self.cols());
         out.lines(&self.grid.rows);
-        out.lines(&self.grid.history);
+        out.bytes(self.grid.history.saved());
         out.size(self.grid.returning);
         out.cursor(self.cursor);
         out.writing(self.state);
@@ -117,38 +116,7 @@ fn states(introducer: u8) -> [State; 10] {
     ]
 }
 
-struct Writer(Vec<u8>);
-
 impl Writer {
-    /// Seven bits a byte, the low ones first.
-    fn number(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.0.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        self.0.push(number as u8);
-    }
-
-    fn size(&mut self, size: usize) {
-        self.number(size as u64);
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.size(bytes.len());
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn flags(&mut self, flags: &[bool]) {
-        self.0.extend(flags.iter().map(|flag| u8::from(*flag)));
-    }
-
-    fn option<T>(&mut self, value: Option<&T>, write: impl FnOnce(&mut Writer, &T)) {
-        self.flags(&[value.is_some()]);
-        if let Some(value) = value {
-            write(self, value);
-        }
-    }
-
     fn title(&mut self, title: &Option<String>) {
         self.option(title.as_ref(), |out, title| out.bytes(title.as_bytes()));
     }
@@ -163,47 +131,7 @@ impl Writer {
         self.pen(state.pen);
         self.flags(&[state.graphics[0], state.graphics[1], state.shifted, state.origin]);
     }
-
-    fn pen(&mut self, pen: Pen) {
-        // Few have a colour under them.
-        let is_underlined = pen.underline_colour != Colour::DEFAULT;
-        self.number(u64::from(pen.foreground.0) << 1 | u64::from(is_underlined));
-        for number in [pen.background.0, pen.style] {
-            self.number(u64::from(number));
-        }
-        if is_underlined {
-            self.number(u64::from(pen.underline_colour.0));
-        }
-    }
-
-    fn cell(&mut self, cell: Cell) {
-        self.number(u64::from(cell.glyph));
-        self.pen(cell.pen);
-    }
-
-    fn lines(&mut self, lines: &VecDeque<Line>) {
-        self.size(lines.len());
-        for line in lines {
-            self.flags(&[line.wrapped]);
-            self.number(u64::from(line.used));
-            self.cell(line.rest);
-            self.size(line.combining.len());
-            for (col, combined) in &line.combining {
-                self.number(u64::from(*col));
-                self.number(u64::from(u32::from(*combined)));
-            }
-            self.size(line.cells.len());
-            for run in line.cells.chunk_by(|a, b| a.pen == b.pen) {
-                self.size(run.len());
-                self.pen(run[0].pen);
-                run.iter().for_each(|cell| self.number(u64::from(cell.glyph)));
-            }
-        }
-    }
 }
-
-/// The bytes that are left, and how many links there are.
-struct Reader<'a>(&'a [u8], usize);
 
 impl<'a> Reader<'a> {
     fn screen(&mut self) -> Option<Screen> {
@@ -228,7 +156,7 @@ impl<'a> Reader<'a> {
         }
         let mut screen = Screen::new(cols as u16, 1);
         (screen.links, screen.clipboard) = (links, clipboard);
-        let history = self.lines(LONGEST_HISTORY as u64)?;
+        let history = History::resumed(self.bytes(usize::MAX)?, LONGEST_HISTORY)?;
         let returning = self.size(history.len())?;
         screen.grid = Grid::of(cols, rows, history, returning);
         screen.cursor = self.cursor(cols - 1, height - 1)?;
@@ -317,50 +245,8 @@ impl<'a> Reader<'a> {
         screen.held.is_empty().then_some(())
     }
 
-    /// A number of at most `limit`.
-    fn number(&mut self, limit: u64) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..64).step_by(7) {
-            let (&byte, rest) = self.0.split_first()?;
-            self.0 = rest;
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return (number <= limit).then_some(number);
-            }
-        }
-        None
-    }
-
-    fn size(&mut self, limit: usize) -> Option<usize> {
-        Some(self.number(limit as u64)? as usize)
-    }
-
-    /// The number of items that follow, each of at least a byte.
-    fn count(&mut self, limit: u64) -> Option<usize> {
-        let count = self.number(limit)? as usize;
-        (count <= self.0.len()).then_some(count)
-    }
-
     fn side(&mut self) -> Option<usize> {
         self.size(LONGEST_SIDE as usize).filter(|side| *side > 0)
-    }
-
-    fn bytes(&mut self, limit: usize) -> Option<&'a [u8]> {
-        let count = self.size(limit)?;
-        let (bytes, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    fn flags<const N: usize>(&mut self) -> Option<[bool; N]> {
-        let (flags, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        flags.iter().all(|flag| *flag < 2).then(|| flags.map(|flag| flag == 1))
-    }
-
-    fn option<T>(&mut self, read: impl FnOnce(&mut Reader<'a>) -> Option<T>) -> Option<Option<T>> {
-        let [is_some] = self.flags()?;
-        if is_some { read(self).map(Some) } else { Some(None) }
     }
 
     fn title(&mut self) -> Option<Option<String>> {
@@ -368,11 +254,6 @@ impl<'a> Reader<'a> {
             let title = std::str::from_utf8(reader.bytes(LONGEST_STRING)?).ok()?;
             (!title.contains(char::is_control)).then(|| title.to_owned())
         })
-    }
-
-    fn character(&mut self) -> Option<char> {
-        let character = char::from_u32(u32::try_from(self.number(u64::from(u32::MAX))?).ok()?)?;
-        (!character.is_control()).then_some(character)
     }
 
     fn cursor(&mut self, last_col: usize, last_row: usize) -> Option<Cursor> {
@@ -384,66 +265,5 @@ impl<'a> Reader<'a> {
         let pen = self.pen()?;
         let [first, second, shifted, origin] = self.flags()?;
         Some(Writing { pen, graphics: [first, second], shifted, origin })
-    }
-
-    fn pen(&mut self) -> Option<Pen> {
-        // Most are that of plain text.
-        if let Some(rest) = self.0.strip_prefix(&[0; 3]) {
-            self.0 = rest;
-            return Some(Pen::default());
-        }
-        let first = self.number(u64::from(u32::MAX) << 1 | 1)?;
-        let mut part = || u32::try_from(self.number(u64::from(u32::MAX))?).ok();
-        let (foreground, background, style) = (Colour((first >> 1) as u32), Colour(part()?), part()?);
-        let underline_colour = if first & 1 == 1 { Colour(part()?) } else { Colour::DEFAULT };
-        let pen = Pen { foreground, background, underline_colour, style };
-        (pen.is_sound() && pen.link() as usize <= self.1).then_some(pen)
-    }
-
-    fn glyph(&mut self) -> Option<u32> {
-        u32::try_from(self.number(u64::from(u32::MAX))?).ok()
-    }
-
-    fn cell(&mut self, glyph: u32, pen: Pen) -> Option<Cell> {
-        let cell = Cell { glyph, pen };
-        cell.is_sound().then_some(cell)
-    }
-
-    fn lines(&mut self, limit: u64) -> Option<VecDeque<Line>> {
-        let count = self.count(limit)?;
-        let mut lines = VecDeque::with_capacity(count);
-        for _ in 0..count {
-            let [wrapped] = self.flags()?;
-            let used = self.number(LONGEST_SIDE)? as u16;
-            let (glyph, pen) = (self.glyph()?, self.pen()?);
-            let rest = self.cell(glyph, pen)?;
-            let mut combining = Vec::new();
-            for _ in 0..self.count(u64::MAX)? {
-                combining.push((self.number(LONGEST_SIDE)? as u16, self.character()?));
-            }
-            let length = self.count(LONGEST_SIDE)?;
-            let mut cells = Vec::with_capacity(length);
-            while cells.len() < length {
-                let count = self.count((length - cells.len()) as u64)?;
-                let pen = self.pen()?;
-                // Most text is ASCII: one valid byte for each character.
-                let is_text = |byte: &&u8| matches!(**byte, b' '..=b'~');
-                let text = self.0.iter().take(count).take_while(is_text).count();
-                let (ascii, rest) = self.0.split_at(text);
-                self.0 = rest;
-                cells.extend(ascii.iter().map(|byte| Cell { glyph: u32::from(*byte), pen }));
-                for _ in text..count.max(1) {
-                    let glyph = self.glyph()?;
-                    cells.push(self.cell(glyph, pen)?);
-                }
-            }
-            let is_sound = combining.is_sorted_by_key(|(col, _)| *col)
-                && combining.last().is_none_or(|(col, _)| usize::from(*col) < length);
-            if !is_sound {
-                return None;
-            }
-            lines.push_back(Line { cells, rest, combining, wrapped, used });
-        }
-        Some(lines)
     }
 }

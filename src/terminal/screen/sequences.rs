@@ -4,7 +4,7 @@ use super::{
     Cursor, HIGHEST_LEVEL, Links, Protection, Screen,
     modes::{ANSI, Mode},
 };
-use crate::{numbers::parse_base64, terminal::screen::grid::Pen};
+use crate::{numbers::parse_base64, terminal::screen::line::Pen};
 
 impl Screen {
     pub(super) fn escape(&mut self, last: u8) {
@@ -286,14 +286,17 @@ impl Screen {
 
     fn links_in_use(&self) -> Vec<bool> {
         let mut used = vec![false; self.links.addresses.len()];
-        let others = [&self.main, &self.alternate].into_iter().flatten().flat_map(|(_, rows)| rows);
-        let cells = self.shown(usize::MAX).chain(others).flat_map(|line| &line.cells);
-        let saved = self.saved.iter().map(|(_, writing)| writing.pen).chain(self.entered.map(|(_, pen)| pen));
-        for pen in cells.map(|cell| cell.pen).chain(saved) {
+        let mut note = |pen: Pen| {
             if let Some(place) = (pen.link() as usize).checked_sub(1).and_then(|at| used.get_mut(at)) {
                 *place = true;
             }
+        };
+        let others = [&self.main, &self.alternate].into_iter().flatten().flat_map(|(_, rows)| rows);
+        for line in self.shown(usize::MAX).iter().chain(others) {
+            line.cells.iter().for_each(|cell| note(cell.pen));
         }
+        self.saved.iter().for_each(|(_, writing)| note(writing.pen));
+        self.entered.iter().for_each(|(_, pen)| note(*pen));
         used
     }
 

@@ -2,7 +2,7 @@
 
 use crate::terminal::{
     parser::Parser,
-    screen::grid::{Colour, Pen},
+    screen::line::{Colour, Pen},
 };
 
 impl Pen {

@@ -2,7 +2,7 @@
 
 use super::{Link, Screen, modes::Mode};
 use crate::terminal::{
-    screen::grid::{Cell, Colour, Line, Pen},
+    screen::line::{Cell, Colour, Line, Pen},
     text::push,
 };
 
@@ -110,6 +110,7 @@ impl Screen {
     /// off, without the blanks at their ends.
     pub(crate) fn lines(&self, scrollback: usize) -> Vec<String> {
         self.shown(scrollback)
+            .iter()
             .map(|line| self.plain(line, self.visible_length(line)).trim_end_matches(' ').to_owned())
             .collect()
     }
@@ -117,12 +118,14 @@ impl Screen {
     /// The same with the sequences that choose colours. Each line stands for itself:
     /// it begins and ends with none chosen.
     pub(crate) fn coloured_lines(&self, scrollback: usize) -> Vec<String> {
-        self.shown(scrollback).map(|line| self.coloured(line, self.visible_length(line))).collect()
+        self.shown(scrollback).iter().map(|line| self.coloured(line, self.visible_length(line))).collect()
     }
 
-    pub(super) fn shown(&self, scrollback: usize) -> impl Iterator<Item = &Line> {
+    pub(super) fn shown(&self, scrollback: usize) -> Vec<Line> {
         let hidden = self.grid.history.len().saturating_sub(scrollback);
-        self.grid.history.range(hidden..).chain(&self.grid.rows)
+        let mut lines: Vec<Line> = self.grid.history.lines(hidden).collect();
+        lines.extend(self.grid.rows.iter().cloned());
+        lines
     }
 
     /// The links of the rows, in order.

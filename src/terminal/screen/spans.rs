@@ -2,7 +2,7 @@
 
 use super::Screen;
 use crate::terminal::screen::{
-    grid::{Colour, Line, Pen},
+    line::{Colour, Line, Pen},
     svg::GlyphKind,
 };
 
@@ -56,7 +56,9 @@ impl Screen {
     /// A row each, and before them up to so many of the lines that have scrolled off, without
     /// the blanks at their ends, and without what is right of so many columns.
     pub(crate) fn spans(&self, scrollback: usize, cols: usize) -> impl Iterator<Item = Vec<Span>> {
-        self.shown(scrollback).map(move |line| self.spans_of(line, self.visible_length(line).min(cols)))
+        self.shown(scrollback)
+            .into_iter()
+            .map(move |line| self.spans_of(&line, self.visible_length(&line).min(cols)))
     }
 
     fn spans_of(&self, line: &Line, length: usize) -> Vec<Span> {

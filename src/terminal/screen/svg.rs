@@ -19,7 +19,7 @@ use std::ops::Range;
 use super::{Screen, modes::Mode};
 use crate::terminal::{
     screen::{
-        grid::{Colour, Line, Pen},
+        line::{Colour, Line, Pen},
         width,
     },
     text::push,
@@ -87,7 +87,7 @@ const COLOURS: [Rgb; 16] = [
 impl Screen {
     /// Up to `scrollback` lines that have scrolled off come before the screen.
     pub(crate) fn svg(&self, scrollback: usize) -> String {
-        let lines: Vec<&Line> = self.shown(scrollback).collect();
+        let lines = self.shown(scrollback);
         let mut picture = Picture::default();
         let cursor_row = lines.len() - self.height() + self.cursor.row;
         for (row, line) in lines.iter().enumerate() {

@@ -63,7 +63,7 @@ fn check(screen: &Screen, seed: u64) {
     assert!(screen.right < cols, "seed {seed}");
     assert!(screen.bottom < rows && screen.tabs.len() == cols, "seed {seed}");
     assert!(screen.held.len() <= 3, "seed {seed}");
-    for line in screen.grid.rows.iter().chain(&screen.grid.history) {
+    for line in screen.shown(usize::MAX) {
         assert!(line.combining.is_sorted_by_key(|(col, _)| *col), "seed {seed}");
         assert!(line.combining.iter().all(|(col, _)| usize::from(*col) < line.cells.len()), "seed {seed}");
     }
@@ -207,7 +207,7 @@ fn hostile_streams_take_neither_long_nor_much() {
     }
     // Each of these writes to the last column of a row.
     screen.feed("x\x1b[65535b\r\n".repeat(20_000).as_bytes());
-    let cells: usize = screen.grid.rows.iter().chain(&screen.grid.history).map(|line| line.cells.len()).sum();
+    let cells: usize = screen.shown(usize::MAX).iter().map(|line| line.cells.len()).sum();
     assert!(cells <= 10 << 20, "{cells}");
 
     // Each line goes on on the next one, and is cut short then.

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::{Cursor, Join, Screen, grid::Cell, modes::Mode, width};
+use super::{Cursor, Join, Screen, line::Cell, modes::Mode, width};
 use crate::terminal::tokenizer::State;
 
 /// Joins the character after it to the one before it.
