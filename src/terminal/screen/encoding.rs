@@ -80,7 +80,11 @@ impl Writer {
         for run in line.cells.chunk_by(|a, b| a.pen == b.pen) {
             self.size(run.len());
             self.pen(run[0].pen);
-            run.iter().for_each(|cell| self.number(u64::from(cell.glyph)));
+            // Most text is ASCII, of a byte each.
+            let ascii = run.iter().position(|cell| cell.glyph >= 0x80).unwrap_or(run.len());
+            let (ascii, others) = run.split_at(ascii);
+            self.0.extend(ascii.iter().map(|cell| cell.glyph as u8));
+            others.iter().for_each(|cell| self.number(u64::from(cell.glyph)));
         }
     }
 }

@@ -36,7 +36,7 @@ impl Colour {
 }
 
 /// The attributes with which text is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Eq)]
 pub(super) struct Pen {
     pub(super) foreground: Colour,
     pub(super) background: Colour,
@@ -44,6 +44,17 @@ pub(super) struct Pen {
     pub(super) underline_colour: Colour,
     /// The bits below; [`Pen::UNDERLINE`] is a number of its own.
     pub(super) style: u32,
+}
+
+impl PartialEq for Pen {
+    // Each cell that scrolls off is compared with the next.
+    #[inline(always)]
+    fn eq(&self, other: &Pen) -> bool {
+        self.style == other.style
+            && self.foreground == other.foreground
+            && self.background == other.background
+            && self.underline_colour == other.underline_colour
+    }
 }
 
 impl Pen {
