@@ -7,7 +7,7 @@
 //! those are drawn. It is exact, not a guess: what could move the cursor up, change the
 //! margins or the character set ends the stretch.
 
-use memchr::{memchr, memchr2, memchr3, memmem, memrchr_iter};
+use memchr::{memchr, memchr2, memchr3, memrchr_iter};
 
 use super::Screen;
 use crate::terminal::tokenizer::{BEL, C1_LEAD, ESC, State, control_sequence_length, is_c1};
@@ -64,7 +64,9 @@ impl Screen {
     /// Does what sequences among these bytes do to more than cells.
     fn act_on(&mut self, bytes: &[u8]) {
         // Whatever colours were chosen before all of them were given up do not matter.
-        let given_up = memmem::rfind(bytes, b"\x1b[0m").max(memmem::rfind(bytes, b"\x1b[m")).unwrap_or(0);
+        let gives_up =
+            |at: &usize| [&b"\x1b[0m"[..], b"\x1b[m"].iter().any(|all| bytes[*at..].starts_with(all));
+        let given_up = memrchr_iter(ESC, bytes).find(gives_up).unwrap_or(0);
         let mut at = 0;
         while let Some(distance) = memchr(ESC, &bytes[at..]) {
             at += distance;
