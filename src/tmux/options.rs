@@ -2,6 +2,8 @@
 
 use std::env;
 
+use memchr::memmem;
+
 use crate::{
     outcome::{Failure, Result},
     sys::child,
@@ -28,29 +30,36 @@ pub(crate) struct Known {
 }
 
 pub(crate) fn known() -> impl Iterator<Item = Known> {
-    parsed_lines(tables::options())
+    tables::options().lines().map(parsed_line)
 }
 
 /// The lines of the option with that name: several if it is an array.
 pub(crate) fn of_name(name: &str) -> impl Iterator<Item = Known> {
-    let is_often = parsed_lines(tables::options_often()).any(|known| known.name == name);
-    let table = if is_often { tables::options_often() } else { tables::options() };
-    parsed_lines(table).filter(move |known| known.name == name)
+    let is_often = lines_of(tables::options_often(), name).next().is_some();
+    lines_of(if is_often { tables::options_often() } else { tables::options() }, name)
 }
 
-fn parsed_lines(table: &'static str) -> impl Iterator<Item = Known> {
-    table.lines().map(|line| {
-        let (scope, rest) = line.split_once(' ').unwrap_or_default();
-        let scope = scope.chars().next().unwrap_or('g');
-        let is_hook = matches!(scope, 'h' | 'i');
-        let (kind, rest) = if is_hook { ("", rest) } else { rest.split_once(' ').unwrap_or_default() };
-        let (name, default) = rest.split_once(' ').unwrap_or((rest, ""));
-        let (name, index) = match name.split_once('[') {
-            Some((name, index)) => (name, Some(index.trim_end_matches(']'))),
-            None => (name, None),
-        };
-        Known { scope, kind, name, index, default }
+/// Few lines have the name anywhere, so few are parsed: with many windows it is looked up for each.
+fn lines_of(table: &'static str, name: &str) -> impl Iterator<Item = Known> {
+    memmem::find_iter(table.as_bytes(), name).filter_map(move |at| {
+        let start = table[..at].rfind('\n').map_or(0, |end| end + 1);
+        let known = table[start..].lines().next().map(parsed_line)?;
+        // It may also stand in the default.
+        (known.name == name && known.name.as_ptr() == table[at..].as_ptr()).then_some(known)
     })
+}
+
+fn parsed_line(line: &'static str) -> Known {
+    let (scope, rest) = line.split_once(' ').unwrap_or_default();
+    let scope = scope.chars().next().unwrap_or('g');
+    let is_hook = matches!(scope, 'h' | 'i');
+    let (kind, rest) = if is_hook { ("", rest) } else { rest.split_once(' ').unwrap_or_default() };
+    let (name, default) = rest.split_once(' ').unwrap_or((rest, ""));
+    let (name, index) = match name.split_once('[') {
+        Some((name, index)) => (name, Some(index.trim_end_matches(']'))),
+        None => (name, None),
+    };
+    Known { scope, kind, name, index, default }
 }
 
 /// The name and the index of a word like `name[1]`; `None` where it is no such word.

@@ -312,6 +312,10 @@ impl Fields<'_> {
 
     fn put(&mut self, value: &str) {
         self.out.push('\t');
+        if !value.bytes().any(|byte| matches!(byte, b'\\' | b'\t' | b'\n' | b'\0')) {
+            self.out += value;
+            return;
+        }
         for character in value.chars() {
             match character {
                 '\\' => self.out += "\\\\",
@@ -385,6 +389,9 @@ fn number<N: FromStr + Default>(text: &str) -> N {
 }
 
 fn plain(field: &str) -> String {
+    if memchr::memchr(b'\\', field.as_bytes()).is_none() {
+        return field.to_owned();
+    }
     let (mut text, mut escaped) = (String::with_capacity(field.len()), false);
     for character in field.chars() {
         match (std::mem::take(&mut escaped), character) {
