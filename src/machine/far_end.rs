@@ -496,6 +496,7 @@ impl ServedCall {
         let of_first = count.min(first.len());
         first[..of_first].fill(0);
         second[..count - of_first].fill(0);
+        // `VecDeque::drain` would add 700 bytes to the file.
         for _ in 0..count {
             self.pending.pop_front();
         }

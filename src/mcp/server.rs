@@ -270,6 +270,7 @@ impl Server<'_> {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Failure::reader_gone()),
             Err(error) => return Err(error).trying("write to standard output"),
         };
+        // `VecDeque::drain` would add 700 bytes to the file.
         for _ in 0..count {
             self.unsent.pop_front();
         }

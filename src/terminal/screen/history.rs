@@ -1,6 +1,6 @@
 //! The lines that have scrolled off a screen.
 //!
-//! Each is kept as the bytes that a saved screen has of it: that is a tenth of the memory, and a screen
+//! Each is kept as the bytes that a saved screen has of it: plain text takes a tenth of the memory, and a screen
 //! is resumed without making lines that nobody looks at.
 
 use std::collections::VecDeque;
