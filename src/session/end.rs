@@ -41,8 +41,8 @@ pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
 /// The result of ending a session.
 enum KillResult {
-    /// No process is left.
-    Wholly,
+    /// No process is left. This is the cause: the caller's, or unknown if the relay was ending before.
+    Wholly(EndedBy),
     /// These are left: we may not signal them, or they do not die.
     But(Vec<Process>),
 }
@@ -61,22 +61,26 @@ pub(crate) fn borne() -> Result<Set<Handle>> {
     Ok(borne.into_iter().collect())
 }
 
-/// Ends a session as [`end`] does; a remaining process is an error.
-pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<()> {
+/// Ends a session as [`end`] does; a remaining process is an error. Returns the cause of the end, which is
+/// unknown if another process had just killed the relay.
+pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<EndedBy> {
     let handle = session.handle();
     if session.is_alive()? {
         session.check_is_here()?;
     }
-    if let KillResult::But(left) = end(session, grace, cause)? {
-        return Err(Failure::failed(format!(
-            "cannot end all processes of session '{handle}': these remain: {}",
-            shown(&left)
-        )));
-    }
+    let cause = match end(session, grace, cause)? {
+        KillResult::Wholly(cause) => cause,
+        KillResult::But(left) => {
+            return Err(Failure::failed(format!(
+                "cannot end all processes of session '{handle}': these remain: {}",
+                shown(&left)
+            )));
+        }
+    };
     if session.is_alive()? {
         return Err(Failure::failed(format!("cannot end session '{handle}': its relay remains")));
     }
-    Ok(())
+    Ok(cause)
 }
 
 /// Ends a session: SIGTERM to all processes, SIGKILL to those left after `grace`. Returns as soon as all have
@@ -84,12 +88,13 @@ pub(crate) fn end_wholly(session: &SessionDir, grace: Duration, cause: EndedBy) 
 fn end(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<KillResult> {
     let what = || format!("end session '{}'", session.handle());
     let (mut relay, members) = begin(session, cause).trying(what())?;
+    let cause = relay.as_ref().map_or(EndedBy::Unknown, |relay| relay.cause);
     let survivors = end_processes(&members, relay.as_mut(), grace).trying(what())?;
     if !survivors.is_empty() {
         return Ok(KillResult::But(survivors));
     }
     if let Some(relay) = relay {
-        if let Some(relay) = relay.wait_or_kill(session, cause).trying(what())? {
+        if let Some(relay) = relay.wait_or_kill(session).trying(what())? {
             return Ok(KillResult::But(vec![relay]));
         }
         if session.notice().is_none() {
@@ -98,7 +103,7 @@ fn end(session: &SessionDir, grace: Duration, cause: EndedBy) -> Result<KillResu
         }
     }
     match members.keepers_left().trying(what())? {
-        left if left.is_empty() => Ok(KillResult::Wholly),
+        left if left.is_empty() => Ok(KillResult::Wholly(cause)),
         left => Ok(KillResult::But(left)),
     }
 }
@@ -147,16 +152,16 @@ fn shown(left: &[Process]) -> String {
 fn begin(session: &SessionDir, cause: EndedBy) -> io::Result<(Option<HeldRelay>, Members)> {
     // We may be inside the session, whose terminal hangs up before we are done.
     signals::disregard(signals::SIGHUP)?;
-    let mut relay = HeldRelay::of(session)?;
+    let mut relay = HeldRelay::of(session, cause)?;
     let keeper = match &mut relay {
         Some(relay) => {
             // A stopped relay must continue, to see its child end.
             relay.pidfd.signal(SIGCONT)?;
-            relay.send_cause(cause);
+            relay.send_cause()?;
             if !relay.stays {
                 // A process that sees it end may be quicker than we are. If the disk is full, the cause stays
                 // unknown.
-                let _ = session.note_ending(cause);
+                let _ = session.note_ending(relay.cause);
             }
             relay.keeper(session.handle())?
         }
@@ -181,23 +186,32 @@ struct HeldRelay {
     client: Option<RelayClient>,
     // It knows that we end the session, and stays until we are done.
     stays: bool,
+    // The cause of the end.
+    cause: EndedBy,
 }
 
 impl HeldRelay {
     /// `None` if the session is dead.
-    fn of(session: &SessionDir) -> io::Result<Option<HeldRelay>> {
+    fn of(session: &SessionDir, cause: EndedBy) -> io::Result<Option<HeldRelay>> {
         let Some((pid, pidfd)) = session.hold_relay()? else { return Ok(None) };
         let client = RelayClient::open(session).ok().flatten();
-        Ok(Some(HeldRelay { pid, pidfd, client, stays: false }))
+        Ok(Some(HeldRelay { pid, pidfd, client, stays: false, cause }))
     }
 
-    /// The relay ends even if the cause could not be sent; then it records another cause.
-    fn send_cause(&mut self, cause: EndedBy) {
-        self.stays = self.client.as_mut().is_some_and(|client| client.ending(cause.word()).unwrap_or(false));
-        if !self.stays {
-            // Nor would it answer another time.
-            self.client = None;
+    /// The relay ends even if the cause could not be sent; then it records another cause. If it does not
+    /// answer since it is ending already, as after a kill by another process, the cause is unknown.
+    fn send_cause(&mut self) -> io::Result<()> {
+        let word = self.cause.word();
+        self.stays = self.client.as_mut().is_some_and(|client| client.ending(word).unwrap_or(false));
+        if self.stays {
+            return Ok(());
         }
+        // Nor would it answer another time.
+        self.client = None;
+        if self.pidfd.has_ended()? || Process::read(self.pid).is_some_and(|relay| relay.is_ending()) {
+            self.cause = EndedBy::Unknown;
+        }
+        Ok(())
     }
 
     /// Does a program wait for input?
@@ -218,7 +232,7 @@ impl HeldRelay {
 
     /// The relay ends by itself once its child has ended and we are done. If it does not, we kill it. Returns
     /// it if even that was in vain.
-    fn wait_or_kill(mut self, session: &SessionDir, cause: EndedBy) -> io::Result<Option<Process>> {
+    fn wait_or_kill(mut self, session: &SessionDir) -> io::Result<Option<Process>> {
         if let Some(client) = &mut self.client {
             // If this does not arrive, our closed connection does the same.
             let _ = client.done();
@@ -228,7 +242,7 @@ impl HeldRelay {
             return Ok(None);
         }
         // The relay will not record the cause.
-        let _ = session.note_ending(cause);
+        let _ = session.note_ending(self.cause);
         self.pidfd.signal(SIGKILL)?;
         let gone = poll::wait_readable(&self.pidfd, Deadline::after(KILL_TIMEOUT))?;
         Ok(Process::read(self.pid).filter(|_| !gone))

@@ -132,8 +132,8 @@ pub(crate) fn end(handle: &str) -> Result<()> {
     let Some(handle) = Handle::parse(handle.as_bytes()) else { return Ok(()) };
     let state_dir = StateDir::open()?;
     if let Ok(session) = state_dir.session(&Target::Handle(handle.clone())) {
-        session::end_wholly(&session, session::GRACE, EndedBy::Kill)?;
-        state_dir.remove(&handle, EndedBy::Kill)?;
+        let cause = session::end_wholly(&session, session::GRACE, EndedBy::Kill)?;
+        state_dir.remove(&handle, cause)?;
     }
     Ok(())
 }

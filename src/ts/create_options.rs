@@ -394,8 +394,9 @@ fn check_roots(settings: &Settings, state_dir: &Path) -> Result<()> {
 /// Ends a session whose handle could not be printed.
 pub(crate) fn withdraw(handle: &Handle) -> Result<()> {
     let state_dir = StateDir::open()?;
-    session::end_wholly(&state_dir.session(&Target::Handle(handle.clone()))?, Duration::ZERO, EndedBy::Kill)?;
-    state_dir.remove(handle, EndedBy::Kill)
+    let session = state_dir.session(&Target::Handle(handle.clone()))?;
+    let cause = session::end_wholly(&session, Duration::ZERO, EndedBy::Kill)?;
+    state_dir.remove(handle, cause)
 }
 
 /// The terminal that a session really is; every terminfo has an entry for it.

@@ -6,7 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::support::{Scratch, binary, eventually, field, is_running, run, whole_lines};
+use crate::support::{Scratch, binary, eventually, field, is_running, run, start, whole_lines};
 
 /// A follower of the events, into a file.
 struct Follower {
@@ -628,5 +628,30 @@ fn a_session_whose_relay_was_just_killed_was_not_ended_by_kill() {
     assert_eq!(told.lines().count(), 20);
     for event in told.lines() {
         assert_eq!(field(event, "ended_by"), "\"unknown\"", "{event}");
+    }
+}
+
+/// The relay is killed between two system calls of the `kill`: before it is opened, and before it is asked.
+#[test]
+fn a_kill_does_not_take_the_end_of_a_relay_that_was_killed_meanwhile_for_its_own() {
+    let scratch = Scratch::new();
+    for call in ["pidfd_open", "connect"] {
+        let handle = scratch.create("exec sleep 1000");
+        let trace = scratch.path.join(call);
+        let mut strace = scratch.command("strace");
+        strace.args(["-f", "-qq", "-e", &format!("inject={call}:signal=SIGSTOP:when=1"), "-o"]).arg(&trace);
+        let killing = start(strace.arg(binary()).args(["nbs-ts", "kill", &handle]));
+        let stopped = || {
+            let trace = fs::read_to_string(&trace).ok()?;
+            let line = trace.lines().find(|line| line.contains("stopped by SIGSTOP"))?;
+            Some(line.split_ascii_whitespace().next()?.to_owned())
+        };
+        eventually("the stop of the kill", || stopped().is_some());
+        run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+        run(Command::new("kill").args(["-CONT", &stopped().unwrap()])).code(0);
+        killing.finish().code(0);
+        let told = scratch.ts(&["events"]).code(0).out();
+        let event = told.lines().find(|event| event.contains(&handle)).unwrap();
+        assert_eq!(field(event, "ended_by"), "\"unknown\"", "{call}: {event}");
     }
 }

@@ -89,15 +89,14 @@ fn kill(
     borne: Option<&Set<Handle>>,
 ) -> Result<Killed> {
     let session = state_dir.session(&Target::Handle(handle))?;
-    // If another process has just killed its relay, we did not end it.
-    let alive = !session.ends()?;
-    if alive || borne.is_none_or(|borne| borne.contains(session.handle())) {
-        session::end_wholly(&session, grace, EndedBy::Kill)?;
+    let mut cause = EndedBy::Unknown;
+    if session.is_alive()? || borne.is_none_or(|borne| borne.contains(session.handle())) {
+        cause = session::end_wholly(&session, grace, EndedBy::Kill)?;
     }
     // An unreadable session is removed as well.
     let code = session.exit_code().ok().flatten().map(i64::from);
     if !keep {
-        state_dir.remove(session.handle(), if alive { EndedBy::Kill } else { EndedBy::Unknown })?;
+        state_dir.remove(session.handle(), cause)?;
     }
     Ok(Killed { handle: session.handle().clone(), code })
 }
