@@ -600,12 +600,8 @@ impl Format<'_> {
         let state = self.state;
         let window = state.window(pane.window);
         let maybe = |number: Option<u64>| number.map_or(String::new(), |number| number.to_string());
-        let size = state.size_of(pane);
         let whole = || state.cell(window.id);
-        let cell = || {
-            let (all, shown) = (whole(), state.shown_cell(window.id));
-            shown.of(pane.id).or(all.of(pane.id)).unwrap_or(&all).clone()
-        };
+        let place = || state.place_of(pane);
         let facts = || self.seen.facts(pane);
         let screen = || self.seen.screen(pane);
         let of_screen =
@@ -617,16 +613,16 @@ impl Format<'_> {
             known::PANE_INDEX => state.pane_index(pane.id).to_string(),
             known::PANE_ACTIVE => truth(window.active == pane.id),
             known::PANE_LAST => truth(window.previous == Some(pane.id)),
-            known::PANE_WIDTH => size.0.to_string(),
-            known::PANE_HEIGHT => size.1.to_string(),
-            known::PANE_LEFT => cell().left.to_string(),
-            known::PANE_TOP => cell().top.to_string(),
-            known::PANE_RIGHT => (cell().left + size.0 - 1).to_string(),
-            known::PANE_BOTTOM => (cell().top + size.1 - 1).to_string(),
-            known::PANE_AT_LEFT => truth(cell().left == 0),
-            known::PANE_AT_TOP => truth(cell().top == 0),
-            known::PANE_AT_RIGHT => truth(cell().left + cell().width == whole().width),
-            known::PANE_AT_BOTTOM => truth(cell().top + cell().height == whole().height),
+            known::PANE_WIDTH => place().width.to_string(),
+            known::PANE_HEIGHT => place().height.to_string(),
+            known::PANE_LEFT => place().left.to_string(),
+            known::PANE_TOP => place().top.to_string(),
+            known::PANE_RIGHT => (place().left + place().width - 1).to_string(),
+            known::PANE_BOTTOM => (place().top + place().height - 1).to_string(),
+            known::PANE_AT_LEFT => truth(place().left == 0),
+            known::PANE_AT_TOP => truth(place().top == 0),
+            known::PANE_AT_RIGHT => truth(place().left + place().width == whole().width),
+            known::PANE_AT_BOTTOM => truth(place().top + place().height == whole().height),
             known::PANE_DEAD => truth(pane.dead.is_some()),
             known::PANE_DEAD_TIME => maybe(pane.dead),
             known::PANE_DEAD_STATUS if pane.dead.is_some() => code()
@@ -673,7 +669,7 @@ impl Format<'_> {
             known::PANE_BG | known::PANE_FG => "default".to_owned(),
             known::PANE_FORMAT => truth(true),
             known::PANE_TABS => {
-                let mut tabs: Vec<u32> = (1..size.0.div_ceil(8)).collect();
+                let mut tabs: Vec<u32> = (1..place().width.div_ceil(8)).collect();
                 tabs.iter_mut().for_each(|tab| *tab *= 8);
                 listed("", &tabs)
             }
@@ -689,7 +685,7 @@ impl Format<'_> {
             known::ALTERNATE_SAVED_X | known::ALTERNATE_SAVED_Y => u32::MAX.to_string(),
             known::HISTORY_LIMIT => pane.limit.to_string(),
             known::SCROLL_REGION_UPPER => truth(false),
-            known::SCROLL_REGION_LOWER => (size.1 - 1).to_string(),
+            known::SCROLL_REGION_LOWER => (place().height - 1).to_string(),
             known::INSERT_FLAG => truth(false),
             known::KEYPAD_FLAG => truth(facts().keys().is_some_and(|keys| keys.application.keypad)),
             known::KEYPAD_CURSOR_FLAG => truth(facts().keys().is_some_and(|keys| keys.application.cursor)),

@@ -174,14 +174,18 @@ impl State {
         base + at.unwrap_or(0) as u32
     }
 
-    /// The size that a pane has now: that of the window, if it is zoomed.
-    pub(crate) fn size_of(&self, pane: &Pane) -> (u32, u32) {
-        let cell = self.cell(pane.window);
+    /// The place that a pane has now.
+    pub(crate) fn place_of(&self, pane: &Pane) -> Cell {
+        let all = self.cell(pane.window);
         let window = self.window(pane.window);
-        if window.zoomed && window.active == pane.id {
-            return (cell.width, cell.height);
-        }
-        cell.of(pane.id).map_or(pane.size, |cell| (cell.width, cell.height))
+        let is_whole = (window.zoomed && window.active == pane.id) || window.unfitted == Some(pane.id);
+        let place = all.of(pane.id).filter(|_| !is_whole).cloned();
+        place.unwrap_or_else(|| Cell::of_pane(pane.id, all.width, all.height))
+    }
+
+    pub(crate) fn size_of(&self, pane: &Pane) -> (u32, u32) {
+        let place = self.place_of(pane);
+        (place.width, place.height)
     }
 
     /// Takes out what has ended, of these panes or of all. A pane stays if remain-on-exit says so. Was there
@@ -253,7 +257,7 @@ impl State {
                 let renumbered = self.window_mut(window);
                 renumbered.layout = cell.shown();
                 renumbered.last.keep(&|other| *other != id);
-                renumbered.zoomed = false;
+                renumbered.fit(false);
                 if renumbered.active == id {
                     let at = order.iter().position(|other| *other == id).unwrap_or(0);
                     let beside = if at > 0 { order[at - 1] } else { order[1] };

@@ -230,7 +230,10 @@ pub(crate) struct Window {
     pub(crate) active: u32,
     /// Panes that were active before, the last one first.
     pub(crate) last: Vec<u32>,
+    /// Only the active pane is shown, in the window's size.
     pub(crate) zoomed: bool,
+    /// The pane that was split off in the background while this was zoomed: it has the window's size, too.
+    pub(crate) unfitted: Option<u32>,
     pub(crate) preset: u32,
     pub(crate) activity: u64,
     /// The pane that was active before, unless it or its successor has ended since.
@@ -606,6 +609,7 @@ fn window(window: &mut Window, fields: &mut Fields<'_>) {
     fields.big(&mut window.activity);
     fields.maybe_id(&mut window.previous);
     fields.text(&mut window.old);
+    fields.maybe_id(&mut window.unfitted);
 }
 
 fn pane(pane: &mut Pane, fields: &mut Fields<'_>) {
@@ -900,5 +904,11 @@ impl Window {
             self.active = pane;
             self.previous = Some(before);
         }
+    }
+
+    /// Gives each pane its place again. `zooms`: a window that was zoomed shows only its active pane afterwards.
+    pub(crate) fn fit(&mut self, zooms: bool) {
+        self.zoomed &= zooms;
+        self.unfitted = None;
     }
 }

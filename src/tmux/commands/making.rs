@@ -299,6 +299,7 @@ pub(super) fn split_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Res
     let window = state.window_mut(at.window);
     window.layout = after.shown();
     window.zoomed = call.has('Z');
+    window.unfitted = window.zoomed.then_some(new);
     if !call.has('d') {
         window.select(new);
     }

@@ -159,7 +159,7 @@ pub(super) fn kill_pane(caller: &Caller, turn: &mut Turn, call: &Call) -> Result
     let at = caller.at(turn, call, Kind::Pane)?;
     let panes = turn.state.panes_of(at.window);
     if call.has('a') {
-        turn.state.window_mut(at.window).zoomed = false;
+        turn.state.window_mut(at.window).fit(false);
         for pane in panes.into_iter().filter(|pane| *pane != at.pane) {
             turn.state.remove_pane(pane, true);
         }
@@ -224,7 +224,7 @@ pub(super) fn select_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Re
 /// Makes a window show one pane again, if it did and the flag `-Z` says so.
 fn select(turn: &mut Turn, call: &Call, window: u32, pane: u32) {
     let window = turn.state.window_mut(window);
-    window.zoomed &= call.has('Z');
+    window.fit(call.has('Z'));
     window.select(pane);
 }
 
@@ -278,7 +278,7 @@ pub(super) fn select_layout(caller: &Caller, turn: &mut Turn, call: &Call) -> Re
     let name = call.command.name;
     let at = caller.at(turn, call, if name == "select-layout" { Kind::Pane } else { Kind::Window })?;
     let window = turn.state.window_mut(at.window);
-    window.zoomed = false;
+    window.fit(false);
     let (before, count) = (window.preset, PRESETS.len() as u32);
     let old = std::mem::replace(&mut window.old, window.layout.clone());
     let preset = if call.has('p') || name == "previous-layout" {
@@ -340,7 +340,8 @@ fn place(turn: &mut Turn, window: u32, mut cell: Cell, old: Option<&Cell>) {
         cell.resize(old.width, old.height);
     }
     let window = turn.state.window_mut(window);
-    (window.layout, window.zoomed) = (cell.shown(), false);
+    window.layout = cell.shown();
+    window.fit(false);
 }
 
 fn custom_layout(turn: &mut Turn, at: Target, word: &str) -> Result<()> {
@@ -377,13 +378,15 @@ pub(super) fn resize_pane(caller: &Caller, turn: &mut Turn, call: &Call) -> Resu
     let count = turn.state.panes_of(at.window).len();
     let window = turn.state.window_mut(at.window);
     if call.has('Z') {
-        window.zoomed = !window.zoomed && count > 1;
-        if window.zoomed {
+        let zooms = !window.zoomed && count > 1;
+        window.fit(false);
+        window.zoomed = zooms;
+        if zooms {
             window.select(at.pane);
         }
         return Ok(());
     }
-    window.zoomed = false;
+    window.fit(false);
     let by = adjustment(call)?;
     let mut cell = turn.state.cell(at.window);
     for (flag, across, what) in [('x', true, "width"), ('y', false, "height")] {
@@ -434,7 +437,9 @@ pub(super) fn resize_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Re
     }
     let side = |side: i64| side.clamp(1, MOST.into()) as u32;
     cell.resize(side(width), side(height));
-    turn.state.window_mut(at.window).layout = cell.shown();
+    let window = turn.state.window_mut(at.window);
+    window.layout = cell.shown();
+    window.fit(true);
     turn.state.set_of_window(at.window, "window-size", "manual");
     Ok(())
 }
@@ -529,7 +534,7 @@ pub(super) fn swap_pane(caller: &Caller, turn: &mut Turn, call: &Call) -> Result
     });
     let (one, other, is_same) = (from.pane, to.pane, from.window == to.window);
     for window in [from.window, to.window] {
-        turn.state.window_mut(window).zoomed &= call.has('Z');
+        turn.state.window_mut(window).fit(call.has('Z'));
     }
     if one == other {
         return Ok(());
@@ -573,7 +578,7 @@ pub(super) fn join_pane(caller: &Caller, turn: &mut Turn, call: &Call) -> Result
     let from = caller.find(turn, call.value('s').or(marked(turn)), Kind::Pane)?;
     let to = caller.at(turn, call, Kind::Pane)?;
     for window in [from.window, to.window] {
-        turn.state.window_mut(window).zoomed = false;
+        turn.state.window_mut(window).fit(false);
     }
     if from.pane == to.pane {
         return Err(Failure::failed("source and target panes must be different".into()));
@@ -629,7 +634,7 @@ pub(super) fn break_pane(caller: &Caller, turn: &mut Turn, call: &Call) -> Resul
     if let Some(at) = at {
         from.index = turn.state.found(from.session).links[at].0;
     }
-    turn.state.window_mut(from.window).zoomed = false;
+    turn.state.window_mut(from.window).fit(false);
     let name = call.value('n').map(visible);
     if turn.state.panes_of(from.window).len() == 1 {
         // The window itself moves.
