@@ -159,9 +159,10 @@ impl TypedLines {
             (0..shown.len()).all(|at| typed.next().is_some_and(|typed| is_line(at, typed)))
         };
         let first = (0..self.lines.len()).find(begins)?;
-        // The shell reads those before it first. If it was typed at the prompt, programs have read them.
+        // The shell reads those before it first. If it was typed at the prompt, programs have read them, except
+        // for the first lines of this command, which the terminal has echoed before the prompt.
         if self.lines[first].1 >= prompt {
-            self.take(first);
+            self.take(first.saturating_sub(count.saturating_sub(shown.len())));
         }
         let lines: Vec<String> = (0..count).map_while(|_| self.take(1)).collect();
         Some(lines.join("\n"))
@@ -618,6 +619,9 @@ mod tests {
         assert_eq!(lines.take_first("cat <<E\nE\nb", 2, 90), Some("cat <<E\nE".into()));
         assert_eq!(lines.take_first("", 1, 110), Some("b".into()));
         assert_eq!(lines.take_first("x", 1, 120), None);
+        // The shell has read the first line of the command before the others were typed.
+        let mut lines = typed(&[("y", 50), ("cat <<E", 80), ("b", 100), ("E", 100)]);
+        assert_eq!(lines.take_first("b\nE", 3, 90), Some("cat <<E\nb\nE".into()));
         // The terminal has echoed lines behind those that are still unread; the last one in part.
         for shown in ["b\nlong", "b", "ong"] {
             let mut lines = typed(&[("a", 100), ("b", 0), ("longer", 0), ("along", 100)]);

@@ -105,6 +105,8 @@ fn history_has_what_a_line_editor_executed_and_not_what_it_drew() {
             &["e", "c", "h", "o", "Space", "b", "C-a", "C-e", "Left", "a", "Enter"],
         ];
         for (count, keys) in (5..).zip(keys) {
+            // Without its editor, the kernel takes C-r.
+            scratch.ts(&["wait", &handle, "--input"]).code(0);
             scratch.ts(&[&["key", &handle], keys].concat()).code(0);
             eventually("it has ended", || ended(&scratch, &handle) == count);
         }
