@@ -30,5 +30,6 @@ pub(crate) mod socket;
 pub(crate) mod stdio;
 pub(crate) mod syncer;
 pub(crate) mod term;
+pub(crate) mod user;
 mod user_manager;
 pub(crate) mod watch;

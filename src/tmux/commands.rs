@@ -448,6 +448,13 @@ impl Caller {
         Some(self.expand(turn, target, call.value(flag)?))
     }
 
+    /// The folder in which a new pane starts: that of `-c`, or that of the call, as that of tmux's client.
+    fn start_dir(&self, turn: &Turn, target: Option<Target>, call: &Call) -> String {
+        let given = self.expanded(turn, target, call, 'c');
+        let path = given.map_or_else(|| self.cwd.clone().into(), |given| Path::new(&self.cwd).join(given));
+        path.display().to_string()
+    }
+
     fn format<'a>(&'a self, turn: &'a Turn, target: Option<Target>) -> Format<'a> {
         Format {
             state: &turn.state,

@@ -12,7 +12,7 @@ use regex_lite::Regex;
 
 use self::text::{closing, skip, strftime};
 use crate::{
-    sys::host::Host,
+    sys::{host::Host, user},
     terminal::{
         cells,
         screen::{Capture, Screen},
@@ -466,7 +466,8 @@ impl Format<'_> {
             known::PID => main.pid.to_string(),
             known::START_TIME => main.started.to_string(),
             known::SOCKET_PATH => self.space.socket.display().to_string(),
-            known::USER => env::var("USER").unwrap_or_default(),
+            known::UID => user::id().to_string(),
+            known::USER => user::name(),
             known::SESSIONS => self.state.sessions.len().to_string(),
             _ => return self.of_pane(number),
         })
@@ -573,6 +574,9 @@ impl Format<'_> {
                 truth(false)
             }
             known::WINDOW_BIGGER => String::new(),
+            // In pixels: what tmux says as long as no terminal has said it.
+            known::WINDOW_CELL_HEIGHT => "32".to_owned(),
+            known::WINDOW_CELL_WIDTH => "16".to_owned(),
             known::WINDOW_MARKED_FLAG => truth(is_marked),
             known::WINDOW_FLAGS | known::WINDOW_RAW_FLAGS => {
                 let mut flags = String::new();

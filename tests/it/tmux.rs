@@ -1,6 +1,6 @@
 mod answers; // what tmux 3.3a answers to many commands
 
-use std::fs;
+use std::{fs, process::Command};
 
 use crate::support::{Ran, Scratch, binary, eventually, run, start};
 
@@ -42,6 +42,43 @@ fn a_pane_is_a_session_and_ends_with_its_program() {
     told(&scratch, &["kill-session", "-t", "c"]);
     let socket = scratch.state().join("tmux/default");
     refused(&scratch, &["ls"], &format!("no server running on {}", socket.display()));
+}
+
+/// Like tmux, it takes the folder of the call, not that of the session.
+#[test]
+fn a_pane_starts_in_the_folder_of_the_call() {
+    let scratch = Scratch::new();
+    for folder in ["one", "two"] {
+        fs::create_dir(scratch.path.join(folder)).unwrap();
+    }
+    let call = |folder: &str, arguments: &[&str]| {
+        let folder = scratch.path.join(folder);
+        let ran = run(scratch.command(binary()).arg("tmux").current_dir(folder).args(arguments));
+        ran.code(0).silent();
+    };
+    call("one", &["new-session", "-d", "-s", "a", "cat"]);
+    call("two", &["new-window", "-d", "-t", "a", "cat"]);
+    call("two", &["split-window", "-d", "-t", "a:0", "cat"]);
+    call("two", &["new-window", "-d", "-t", "a", "-c", "../one", "cat"]);
+    call("two", &["new-window", "-d", "-t", "a", "-c", "missing", "cat"]);
+    let path = scratch.path.display();
+    let paths = |format: &str| told(&scratch, &["list-panes", "-s", "-t", "a", "-F", format]);
+    assert_eq!(
+        paths("#I.#P #{pane_start_path}"),
+        format!(
+            "0.0 {path}/one\n0.1 {path}/two\n1.0 {path}/two\n2.0 {path}/two/../one\n3.0 {path}/two/missing"
+        )
+    );
+    let home = scratch.path.join("home");
+    let home = home.display();
+    eventually("where they are", || {
+        paths("#I.#P #{pane_current_path}")
+            == format!("0.0 {path}/one\n0.1 {path}/two\n1.0 {path}/two\n2.0 {path}/one\n3.0 {home}")
+    });
+    let user = |format: &str| told(&scratch, &["display-message", "-p", format]);
+    let id = |option: &str| run(Command::new("id").arg(option)).code(0).out().trim_end().to_owned();
+    assert_eq!(user("#{uid} #{user}"), format!("{} {}", id("-u"), id("-un")));
+    told(&scratch, &["kill-server"]);
 }
 
 #[test]

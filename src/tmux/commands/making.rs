@@ -68,6 +68,7 @@ pub(super) fn new_session(caller: &Caller, turn: &mut Turn, call: &Call) -> Resu
     });
     let cwd = caller.expanded(turn, caller.current(turn), call, 'c');
     let cwd = cwd.unwrap_or_else(|| caller.cwd.clone());
+    let start_dir = caller.start_dir(turn, caller.current(turn), call);
     turn.state.main.sessions += 1;
     let now = panes::now();
     let base = turn.state.option_in(&["g".to_owned()], "base-index");
@@ -106,7 +107,8 @@ pub(super) fn new_session(caller: &Caller, turn: &mut Turn, call: &Call) -> Resu
         }
     }
     turn.state.sessions.push(session);
-    let window = add_window(caller, turn, id, base, size, call.value('n'), &call.operands, &cwd, Vec::new());
+    let window =
+        add_window(caller, turn, id, base, size, call.value('n'), &call.operands, &start_dir, Vec::new());
     if let Err(failure) = window {
         turn.state.sessions.keep(&|session| session.id != id);
         return Err(failure);
@@ -218,8 +220,7 @@ pub(super) fn new_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Resul
         turn.state.session_mut(session.id).last.keep(&|index| *index != at.index);
     }
     let old = session.window_at(at.index);
-    let cwd = caller.expanded(turn, Some(at), call, 'c');
-    let cwd = cwd.unwrap_or_else(|| cwd_of(caller, &session));
+    let cwd = caller.start_dir(turn, Some(at), call);
     let size = match session.clients.is_empty() {
         true => turn.state.default_size(session.id),
         false => {
@@ -249,11 +250,6 @@ pub(super) fn new_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Resul
     print_place(caller, turn, call, target)
 }
 
-/// The default directory of a pane: that of the call, as that of tmux's client.
-fn cwd_of(caller: &Caller, session: &Session) -> String {
-    if caller.own.is_some() || session.cwd.is_empty() { caller.cwd.clone() } else { session.cwd.clone() }
-}
-
 pub(super) fn print_place(caller: &Caller, turn: &Turn, call: &Call, target: Target) -> Result<()> {
     if !call.has('P') {
         return Ok(());
@@ -279,8 +275,7 @@ pub(super) fn split_window(caller: &Caller, turn: &mut Turn, call: &Call) -> Res
     after
         .split(by, new, across, size, before)
         .ok_or_else(|| Failure::failed("no space for new pane".into()))?;
-    let cwd = caller.expanded(turn, Some(at), call, 'c');
-    let cwd = cwd.unwrap_or_else(|| cwd_of(caller, &session));
+    let cwd = caller.start_dir(turn, Some(at), call);
     let room = after.of(new).map_or((80, 24), |cell| (cell.width, cell.height));
     let words = &call.operands;
     // A pane without a program is one whose program waits.
@@ -347,9 +342,8 @@ pub(super) fn respawn(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<(
     for other in all.into_iter().filter(|other| *other != kept) {
         turn.state.remove_pane(other, true);
     }
-    let cwd = caller.expanded(turn, Some(at), call, 'c');
     let pane = turn.state.pane(kept).expect("it is there").clone();
-    let cwd = cwd.unwrap_or(pane.cwd.clone());
+    let cwd = if call.has('c') { caller.start_dir(turn, Some(at), call) } else { pane.cwd.clone() };
     let given = !call.operands.is_empty();
     let before = pane.words();
     let words: &[String] = if given { &call.operands } else { &before };
