@@ -666,7 +666,7 @@ impl Format<'_> {
             known::PANE_INPUT_OFF => truth(pane.input_off),
             known::PANE_MARKED => truth(state.main.marked == Some(pane.id)),
             known::PANE_MARKED_SET => truth(state.main.marked.is_some()),
-            known::PANE_PIPE => truth(pane.pipe.is_some()),
+            known::PANE_PIPE => truth(pane.has_pipe()),
             known::PANE_SYNCHRONIZED => {
                 truth(state.option_of_pane(window.id, Some(pane.id), "synchronize-panes") == "on")
             }

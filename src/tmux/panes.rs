@@ -18,7 +18,7 @@ use crate::{
     terminal::{screen::Screen, text},
     tmux::{
         layout::Cell,
-        options,
+        options, pipe,
         state::{Keep, Pane, Space, State},
     },
     ts::create_options::CreateOptions,
@@ -119,6 +119,11 @@ impl Pane {
     pub(crate) fn open(&self) -> Option<SessionDir> {
         let handle = Handle::parse(self.handle.as_bytes())?;
         StateDir::open().ok()?.session(&Target::Handle(handle)).ok()
+    }
+
+    /// Is its output handed to a command?
+    pub(crate) fn has_pipe(&self) -> bool {
+        self.pipe.is_some_and(|pid| pipe::running(pid, &self.handle).is_some())
     }
 
     /// Has its program ended? If that is unknown, it lives.

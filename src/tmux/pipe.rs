@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Read, Write},
-    process::{Command, Stdio},
+    process::{ChildStdin, Command, Stdio},
 };
 
 use crate::{
@@ -27,31 +27,41 @@ pub(crate) const PIPE: &str = "nbs-tmux-pipe";
 /// Says that the command has been started.
 const READY: u8 = b'+';
 
-/// Starts it, and returns its PID.
-pub(crate) fn start(handle: &str, command: &str, output: bool, input: bool) -> Result<u32> {
+/// Starts it, and returns its PID. It hands nothing over until [`keep`] says that the state names it: if the
+/// call is killed before, it ends.
+pub(crate) fn start(handle: &str, command: &str, output: bool, input: bool) -> Result<(u32, ChildStdin)> {
     let what = "start the pipe";
     let mut role = child::ourselves(PIPE);
     role.arg(handle).arg(format!("{}{}", u8::from(output), u8::from(input))).arg(command);
-    role.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    role.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut role =
         files::with_callers_umask(|| role.spawn()).map_err(child::why_not_ourselves).trying(what)?;
     let mut word = [0];
     let told = role.stdout.take().map(|mut stdout| stdout.read_exact(&mut word));
-    match told {
-        Some(Ok(())) if word == [READY] => Ok(role.id()),
+    match (told, role.stdin.take()) {
+        (Some(Ok(())), Some(stdin)) if word == [READY] => Ok((role.id(), stdin)),
         _ => Err(Failure::failed(format!("cannot {what}: it exited without a message"))),
     }
+}
+
+/// Tells it that the state names it.
+pub(crate) fn keep(mut pipe: ChildStdin) {
+    // If it has ended, that is as if it had ended later.
+    let _ = pipe.write_all(&[READY]);
+}
+
+/// The process of this number, if it is the pipe of that session.
+pub(crate) fn running(pid: u32, handle: &str) -> Option<Process> {
+    Process::read(pid).filter(|process| {
+        let arguments = process.arguments();
+        process.name == PIPE && arguments.get(1).is_some_and(|word| word == handle.as_bytes())
+    })
 }
 
 /// Has it hand over what there is by now, and waits until it has gone.
 pub(crate) fn stop(pid: u32, handle: &str) -> Result<()> {
     let what = "stop the pipe";
-    let Some(process) = Process::read(pid).filter(|process| {
-        let arguments = process.arguments();
-        process.name == PIPE && arguments.get(1).is_some_and(|word| word == handle.as_bytes())
-    }) else {
-        return Ok(());
-    };
+    let Some(process) = running(pid, handle) else { return Ok(()) };
     if let Some(pidfd) = process.hold().trying(what)? {
         pidfd.signal(SIGTERM).trying(what)?;
         crate::sys::poll::wait_readable(&pidfd, Deadline::after(PATIENCE)).trying(what)?;
@@ -87,9 +97,13 @@ pub(crate) fn follow(handle: &[u8], ways: &str, command: &str) -> Result<()> {
         shell.spawn().trying("run 'sh'")?
     };
     io::stdout().write_all(&[READY]).and_then(|()| io::stdout().flush()).trying("answer")?;
+    let is_kept = io::stdin().read_exact(&mut [0]).is_ok();
     child::point_standard_streams_at(&std::fs::File::open("/dev/null").trying("open '/dev/null'")?)
         .trying("leave the caller")?;
     let (mut to, mut from) = (command.stdin.take(), command.stdout.take());
+    if !is_kept {
+        (to, from) = (None, None);
+    }
     let mut client = RelayClient::open(&session)?;
     let mut stripper = session.unmarked()?;
     let (mut pending, mut stops) = (Vec::new(), false);

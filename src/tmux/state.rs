@@ -12,6 +12,7 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
+    process::ChildStdin,
     str::FromStr,
     time::Duration,
 };
@@ -24,7 +25,7 @@ use crate::{
         files::{self, Folder},
         lock::{self, LockKind},
     },
-    tmux::layout::Cell,
+    tmux::{layout::Cell, pipe},
 };
 
 const STATE: &str = "state";
@@ -135,7 +136,11 @@ impl Space {
     /// The caller has the lock.
     pub(crate) fn store(&self, state: Option<&mut State>) -> Result<()> {
         let done = self.open().and_then(|folder| match state {
-            Some(state) => folder.replace(STATE, state.encode().as_bytes()),
+            Some(state) => {
+                folder.replace(STATE, state.encode().as_bytes())?;
+                state.keep_pipes();
+                Ok(())
+            }
             None => match folder.remove_file(STATE.as_ref()) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
@@ -189,6 +194,8 @@ pub(crate) struct State {
     pub(crate) channels: Vec<Channel>,
     /// Handles of sessions of nbs that are to be ended.
     pub(crate) doomed: Vec<Setting>,
+    /// Pipes of panes that the state as it is stored does not name yet.
+    pub(crate) begun_pipes: Vec<ChildStdin>,
 }
 
 #[derive(Default)]
@@ -410,6 +417,10 @@ fn plain(field: &str) -> String {
 type Visit<T> = fn(&mut T, &mut Fields<'_>);
 
 impl State {
+    pub(crate) fn keep_pipes(&mut self) {
+        std::mem::take(&mut self.begun_pipes).into_iter().for_each(pipe::keep);
+    }
+
     fn encode(&mut self) -> String {
         let mut fields = Fields { given: Vec::new(), at: 0, out: String::new(), reads: false };
         fields.out.push('m');

@@ -483,6 +483,31 @@ fn system_calls(scratch: &Scratch, arguments: &[&str]) -> Vec<(String, usize)> {
 }
 
 #[test]
+fn a_killed_call_leaves_no_pipe_that_no_pane_names() {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let file = scratch.path.join("piped");
+    let making = ["pipe-pane", "-t", "a", &format!("exec cat > {}", file.display())];
+    let calls = system_calls(&scratch, &making);
+    let started = calls.iter().position(|(name, _)| name.contains("fork") || name.contains("clone")).unwrap();
+    let pipes = || {
+        let pane = told(&scratch, &["display", "-p", "-t", "a", "#{pane_session}"]);
+        let found = run(Command::new("pgrep").args(["-f", &format!("^nbs-tmux-pipe {pane} ")]));
+        found.out().lines().count()
+    };
+    assert_eq!(pipes(), 1);
+    for (name, count) in &calls[started + 1..] {
+        let mut strace = scratch.command("strace");
+        strace.args(["-qq", "-o", "/dev/null", "-e", &format!("inject={name}:signal=KILL:when={count}")]);
+        run(strace.arg(binary()).arg("tmux").args(making));
+        eventually("the pipes that are named", || {
+            pipes() == usize::from(told(&scratch, &["display", "-p", "-t", "a", "#{pane_pipe}"]) == "1")
+        });
+    }
+    told(&scratch, &["kill-server"]);
+}
+
+#[test]
 fn a_killed_call_leaves_no_session_that_no_window_names() {
     let scratch = Scratch::new();
     told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);

@@ -132,8 +132,9 @@ fn type_all(pane: &Pane, bytes: &[u8]) -> Result<()> {
 pub(super) fn pipe_pane(caller: &Caller, turn: &mut Turn, call: &Call) -> Result<()> {
     let at = caller.at(turn, call, Kind::Pane)?;
     let pane = turn.state.pane(at.pane).expect("it was found").clone();
-    let was_open = pane.pipe.is_some();
+    let was_open = pane.has_pipe();
     if let Some(pid) = pane.pipe {
+        turn.state.keep_pipes();
         pipe::stop(pid, &pane.handle)?;
         turn.state.pane_mut(at.pane).pipe = None;
     }
@@ -143,8 +144,9 @@ pub(super) fn pipe_pane(caller: &Caller, turn: &mut Turn, call: &Call) -> Result
     }
     let command = caller.format(turn, Some(at)).timed().expand(command);
     let takes_output = call.has('O') || !call.has('I');
-    let pid = pipe::start(&pane.handle, &command, takes_output, call.has('I'))?;
+    let (pid, begun) = pipe::start(&pane.handle, &command, takes_output, call.has('I'))?;
     turn.state.pane_mut(at.pane).pipe = Some(pid);
+    turn.state.begun_pipes.push(begun);
     Ok(())
 }
 
