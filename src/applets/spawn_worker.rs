@@ -57,7 +57,6 @@
 //!   w=$(nbs-spawn-worker tester ~/project skills/test.md 'Test the parser.')
 
 use std::{
-    env,
     ffi::{OsStr, OsString},
     fs, io,
     path::{Path, PathBuf, absolute},
@@ -70,7 +69,7 @@ use crate::{
     json::Object,
     outcome::{Failure, Result, Trying},
     session::StateDir,
-    sys::{clock::unix_seconds, deadline::Deadline, files, inherited},
+    sys::{clock::unix_seconds, deadline::Deadline, files, inherited, user},
     terminal::text,
     ts::profile::Profile,
     worker::{
@@ -197,7 +196,7 @@ fn read_skill(skill: &Path) -> Result<Vec<u8>> {
     let what = format!("read the skill file '{}'", skill.display());
     match fs::read(skill) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let nbs = env::home_dir().map(|home| home.join(".nbs").join(skill));
+            let nbs = user::home().map(|home| home.join(".nbs").join(skill));
             nbs.map_or(Err(error), fs::read).trying(what)
         }
         other => other.trying(what),

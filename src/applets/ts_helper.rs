@@ -40,7 +40,7 @@ use crate::{
         files::{self, Folder},
         inherited,
         signals::{self, Signals},
-        socket,
+        socket, user,
     },
 };
 
@@ -68,7 +68,7 @@ fn serve(umask: u32) -> Result<()> {
     };
     // So that we do not keep the caller's directory in use. Commands of clients that name none start
     // in the login directory.
-    let start = env::home_dir().filter(|home| home.is_dir()).unwrap_or_else(|| "/".into());
+    let start = user::home_or_root();
     env::set_current_dir(&start).trying(format_args!("go to '{}'", start.display()))?;
     let environment = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"].map(|name| (name.into(), None)).to_vec();
     let sessions = state_dir.sessions_path();

@@ -44,6 +44,7 @@ use crate::{
         random,
         signals::SIGUSR1,
         socket::Entrance,
+        user,
     },
 };
 
@@ -112,7 +113,7 @@ fn begin(id: &str, content: &str) -> Result<(Folder, UnixListener, u64)> {
     child::raise_open_files().trying("raise the limit of open files")?;
     let state_dir = StateDir::open_or_make()?;
     let folder = machine::folder(&state_dir, FAR)?;
-    let home = env::home_dir().filter(|home| home.is_dir()).unwrap_or_else(|| "/".into());
+    let home = user::home_or_root();
     env::set_current_dir(&home).trying(format_args!("go to '{}'", home.display()))?;
     let instance = u64::from_le_bytes(random::bytes().trying(what)?);
     let listener = daemon::listen(&folder, &format!("{id}-{content}")).trying("listen")?;

@@ -1,9 +1,8 @@
 //! The session of nbs behind a pane: its start, its end, and what it shows.
 
 use std::{
-    env,
     ffi::OsString,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -14,7 +13,7 @@ use crate::{
         self, EndedBy, Handle, Name, ScreenCache, SessionDir, Settings, StateDir, Target,
         client::{Parts, RelayClient, Snapshot, protocol::KeyModes, snapshot::Folder},
     },
-    sys::{clock, processes::Process, pty::Size},
+    sys::{clock, processes::Process, pty::Size, user},
     terminal::{screen::Screen, text},
     tmux::{
         layout::Cell,
@@ -67,14 +66,12 @@ pub(crate) fn start(space: &Space, state: &State, start: Start<'_>) -> Result<Ha
         variables.push((name.into(), value.into()));
     }
 
-    let is_folder = |path: &&Path| path.is_dir();
-    let home = env::var_os("HOME").map(PathBuf::from);
-    let cwd = Some(Path::new(start.cwd)).filter(is_folder).or(home.as_deref().filter(is_folder));
+    let cwd = Some(Path::new(start.cwd)).filter(|path| path.is_dir());
     let command = command(state, start.session, start.words);
     let history = Some(u64::from(state.history_limit(start.session)));
     let settings = Settings { pager: true, history, ..Settings::default() };
     let size = size(start.size);
-    let cwd = cwd.unwrap_or(Path::new("/")).to_owned();
+    let cwd = cwd.map_or_else(user::home_or_root, Path::to_owned);
     let options = CreateOptions::plain(command, cwd, size, variables, start.umask, SpawnVia::Relay, settings);
     options.start_noting(&|handle| space.note_begun(handle))
 }

@@ -47,7 +47,7 @@ pub(crate) fn start(handle: &str, command: &str, output: bool, input: bool) -> R
 /// Tells it that the state names it.
 pub(crate) fn keep(mut pipe: ChildStdin) {
     // If it has ended, that is as if it had ended later.
-    let _ = pipe.write_all(&[READY]);
+    let _ = pipe.write(&[READY]);
 }
 
 /// The process of this number, if it is the pipe of that session.
@@ -97,7 +97,7 @@ pub(crate) fn follow(handle: &[u8], ways: &str, command: &str) -> Result<()> {
         shell.spawn().trying("run 'sh'")?
     };
     io::stdout().write_all(&[READY]).and_then(|()| io::stdout().flush()).trying("answer")?;
-    let is_kept = io::stdin().read_exact(&mut [0]).is_ok();
+    let is_kept = io::stdin().read(&mut [0]).is_ok_and(|count| count > 0);
     child::point_standard_streams_at(&std::fs::File::open("/dev/null").trying("open '/dev/null'")?)
         .trying("leave the caller")?;
     let (mut to, mut from) = (command.stdin.take(), command.stdout.take());

@@ -18,7 +18,7 @@ use crate::{
     jail::PROFILE_ENV,
     outcome::{Failure, Result, Trying},
     session::Name,
-    sys::{child, files},
+    sys::{child, files, user},
 };
 
 /// A background command of a shell without job control has /dev/null as its
@@ -140,7 +140,7 @@ fn tells_of_nesting(name: &OsStr) -> bool {
 
 /// The agent of a project: its own, else the user's, else that on PATH.
 pub(crate) fn find_agent(root: &Path) -> Result<OsString> {
-    let home = env::home_dir().map(|home| home.join(".nbs"));
+    let home = user::home().map(|home| home.join(".nbs"));
     let folders = [Some(root.join(".nbs/bin")), Some(root.join("bin")), home.map(|home| home.join("bin"))];
     let own = folders.into_iter().flatten().map(|folder| folder.join(AGENT));
     let found = own.into_iter().find(|agent| child::is_program(agent));
