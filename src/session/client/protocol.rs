@@ -534,6 +534,7 @@ mod tests {
             })),
             Response::Snapshot(Box::new(Snapshot {
                 folder: Some(Folder::Unknown("Permission denied".into())),
+                modes: PrivateModes::decode(0).unwrap(),
                 ..Snapshot::default()
             })),
             Response::Cut { count: 12 },

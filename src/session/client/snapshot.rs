@@ -104,6 +104,11 @@ impl Input {
         }
     }
 
+    fn encode(&self) -> Option<String> {
+        let (held, least) = (self.held.as_millis(), self.least.as_millis());
+        Some(format!("{},{held},{least},{}", self.reads?.word(), u8::from(self.has_timer)))
+    }
+
     fn decode(told: &str) -> Option<Input> {
         let millis = |number: &str| number.parse().ok().map(Duration::from_millis);
         let [reads, held, least, timer] = told.split(',').collect::<Vec<_>>()[..] else { return None };
@@ -315,124 +320,183 @@ impl Snapshot {
     }
 
     pub(super) fn encode(&self) -> String {
-        let mut line = "snapshot".to_owned();
-        let mut field = |name: &str, value: Option<String>| {
-            if let Some(value) = value {
-                line.extend([" ", name, "=", &value]);
-            }
-        };
-        let text = |text: &Option<String>| text.as_ref().map(|text| hex(text.as_bytes()));
-        let flag = |flag: bool| flag.then(String::new);
-        let number = |number: Option<u64>| number.map(|number| number.to_string());
-        field("offset", number(Some(self.offset)));
-        field("last", number(self.last));
-        field("awaited", number(self.awaited));
-        field("prompt", Some(self.prompt.word().to_owned()));
-        field("lines", flag(self.lines));
-        field("level", Some(self.level.to_string()));
-        field("seq", number(self.seq));
-        field("lasted", self.lasted.map(|time| time.as_millis().to_string()));
-        field("interrupted", flag(self.interrupted));
-        field("queued", flag(self.queued));
-        field("unread", number(Some(self.unread)));
-        field("left", self.left.map(|LeftJob { level, last }| format!("{level},{last}")));
-        field("left-untaken", flag(self.left_untaken));
-        field("size", self.size.map(|size| format!("{}x{}", size.cols, size.rows)));
-        field("modes", number(Some(self.modes.encode())));
-        field("stalled", text(&self.stalled));
-        field("sync-error", text(&self.sync_error));
-        field("report", self.report.as_ref().map(|report| hex(&report.encode())));
-        field("ending", flag(self.ending));
-        let said = (!self.said.is_empty()).then(|| hex(self.said.encode().as_bytes()));
-        field("said", said);
-        field("seen", number(Some(self.seen)));
-        field("activity", self.activity.map(|activity| activity.word().to_owned()));
-        field("because", self.because.map(|because| because.word().to_owned()));
-        field("turn", self.turn.map(|state| state.word().to_owned()));
-        field("since", Some(seconds(self.since, 6)));
-        field("attended", flag(self.attended));
-        field("foreground", text(&self.foreground));
-        let Front { path, typed, entered, length } = &self.front;
-        field("path", path.as_deref().map(hex));
-        field("typed", typed.map(|time| time.as_millis().to_string()));
-        field("entered", flag(*entered));
-        field("length", typed.map(|_| length.to_string()));
-        field("folder", self.folder.as_ref().map(Folder::encode));
-        field("keys", self.keys.as_ref().map(KeyModes::encode));
-        field("typing", self.typing.as_ref().map(|typing| typing.encode().replace(' ', ",")));
-        field("terminal", Some(self.doing.to_string()));
-        let Input { reads, held, least, has_timer } = self.input;
-        let (held, least) = (held.as_millis(), least.as_millis());
-        let input = |reads| format!("{},{held},{least},{}", Reads::word(reads), u8::from(has_timer));
-        field("input", reads.map(input));
-        field("program", self.program.as_ref().map(ForegroundProgram::encode));
-        field("shell-waits", flag(self.shell_waits));
-        field("successor", text(&self.successor));
-        line + "\n"
+        let mut fields = Fields { given: None, line: "snapshot".to_owned() };
+        self.clone().visit(&mut fields);
+        fields.line + "\n"
     }
 
     /// Unknown fields are skipped: a relay of another version may send more.
     pub(super) fn decode(words: &str) -> Option<Snapshot> {
+        let given = words.split(' ').map(|field| field.split_once('=')).collect::<Option<_>>()?;
         let mut snapshot = Snapshot::default();
-        let text = |digits: &str| String::from_utf8(parse_hex(digits)?).ok();
-        for field in words.split(' ') {
-            let (name, told) = field.split_once('=')?;
-            let number = || told.parse().ok();
-            match name {
-                "offset" => snapshot.offset = number()?,
-                "last" => snapshot.last = Some(number()?),
-                "awaited" => snapshot.awaited = Some(number()?),
-                "prompt" => snapshot.prompt = PromptState::parse(told)?,
-                "lines" => snapshot.lines = true,
-                "level" => snapshot.level = told.parse().ok()?,
-                "seq" => snapshot.seq = Some(number()?),
-                "lasted" => snapshot.lasted = Some(Duration::from_millis(number()?)),
-                "interrupted" => snapshot.interrupted = true,
-                "queued" => snapshot.queued = true,
-                "ending" => snapshot.ending = true,
-                "unread" => snapshot.unread = number()?,
-                "left" => {
-                    let (level, last) = told.split_once(',')?;
-                    snapshot.left = Some(LeftJob { level: level.parse().ok()?, last: last.parse().ok()? });
-                }
-                "left-untaken" => snapshot.left_untaken = true,
-                "size" => {
-                    let (cols, rows) = told.split_once('x')?;
-                    snapshot.size = Some(Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? });
-                }
-                "modes" => snapshot.modes = PrivateModes::decode(number()?)?,
-                "stalled" => snapshot.stalled = Some(text(told)?),
-                "sync-error" => snapshot.sync_error = Some(text(told)?),
-                "report" => snapshot.report = Some(Report::decode(&parse_hex(told)?)?),
-                "said" => snapshot.said = ProgramSaid::decode(&parse_hex(told)?)?,
-                "seen" => snapshot.seen = number()?,
-                "activity" => snapshot.activity = Some(Activity::parse(told)?),
-                "because" => snapshot.because = Because::parse(told),
-                "turn" => snapshot.turn = Some(ReportState::parse(told)?),
-                "since" => {
-                    let since = parse_seconds(told.as_bytes());
-                    snapshot.since = since.filter(|since| since.subsec_nanos() % 1_000 == 0)?;
-                }
-                "attended" => snapshot.attended = true,
-                "foreground" => snapshot.foreground = Some(text(told)?),
-                "path" => snapshot.front.path = Some(parse_hex(told)?),
-                "typed" => snapshot.front.typed = Some(Duration::from_millis(number()?)),
-                "entered" => snapshot.front.entered = true,
-                "length" => snapshot.front.length = number()?,
-                "folder" => snapshot.folder = Some(Folder::decode(told)?),
-                "keys" => snapshot.keys = Some(KeyModes::decode(told)?),
-                "typing" => {
-                    let (anchor, rest) = told.split_once(',')?;
-                    snapshot.typing = Some(InputHistory::decode(anchor, &rest.replace(',', " "))?);
-                }
-                "terminal" => snapshot.doing = TerminalState::parse(told).unwrap_or_default(),
-                "input" => snapshot.input = Input::decode(told)?,
-                "program" => snapshot.program = Some(ForegroundProgram::decode(told)?),
-                "shell-waits" => snapshot.shell_waits = true,
-                "successor" => snapshot.successor = Some(text(told)?),
-                _ => {}
-            }
-        }
+        snapshot.visit(&mut Fields { given: Some(given), line: String::new() })?;
         Some(snapshot)
+    }
+
+    /// Writes or reads each field. `None`: one is not what it should be.
+    fn visit(&mut self, fields: &mut Fields<'_>) -> Option<()> {
+        let mut level = self.level as u64;
+        fields.number("offset", &mut self.offset)?;
+        fields.maybe("last", &mut self.last)?;
+        fields.maybe("awaited", &mut self.awaited)?;
+        if let Some(told) = fields.other("prompt", || Some(self.prompt.word().to_owned())) {
+            self.prompt = PromptState::parse(told)?;
+        }
+        fields.flag("lines", &mut self.lines);
+        fields.number("level", &mut level)?;
+        self.level = level as usize;
+        fields.maybe("seq", &mut self.seq)?;
+        fields.millis("lasted", &mut self.lasted)?;
+        fields.flag("interrupted", &mut self.interrupted);
+        fields.flag("queued", &mut self.queued);
+        fields.number("unread", &mut self.unread)?;
+        if let Some(told) =
+            fields.other("left", || self.left.map(|LeftJob { level, last }| format!("{level},{last}")))
+        {
+            let (level, last) = told.split_once(',')?;
+            self.left = Some(LeftJob { level: level.parse().ok()?, last: last.parse().ok()? });
+        }
+        fields.flag("left-untaken", &mut self.left_untaken);
+        if let Some(told) =
+            fields.other("size", || self.size.map(|size| format!("{}x{}", size.cols, size.rows)))
+        {
+            let (cols, rows) = told.split_once('x')?;
+            self.size = Some(Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? });
+        }
+        // 0 is not the default.
+        let mut modes = Some(self.modes.encode());
+        fields.maybe("modes", &mut modes)?;
+        self.modes = PrivateModes::decode(modes?)?;
+        fields.text("stalled", &mut self.stalled)?;
+        fields.text("sync-error", &mut self.sync_error)?;
+        if let Some(told) =
+            fields.other("report", || self.report.as_ref().map(|report| hex(&report.encode())))
+        {
+            self.report = Some(Report::decode(&parse_hex(told)?)?);
+        }
+        fields.flag("ending", &mut self.ending);
+        let said = || (!self.said.is_empty()).then(|| hex(self.said.encode().as_bytes()));
+        if let Some(told) = fields.other("said", said) {
+            self.said = ProgramSaid::decode(&parse_hex(told)?)?;
+        }
+        fields.number("seen", &mut self.seen)?;
+        if let Some(told) = fields.other("activity", || Some(self.activity?.word().to_owned())) {
+            self.activity = Some(Activity::parse(told)?);
+        }
+        if let Some(told) = fields.other("because", || Some(self.because?.word().to_owned())) {
+            self.because = Because::parse(told);
+        }
+        if let Some(told) = fields.other("turn", || Some(self.turn?.word().to_owned())) {
+            self.turn = Some(ReportState::parse(told)?);
+        }
+        if let Some(told) = fields.other("since", || Some(seconds(self.since, 6))) {
+            let since = parse_seconds(told.as_bytes());
+            self.since = since.filter(|since| since.subsec_nanos() % 1_000 == 0)?;
+        }
+        fields.flag("attended", &mut self.attended);
+        fields.text("foreground", &mut self.foreground)?;
+        let front = &mut self.front;
+        if let Some(told) = fields.other("path", || front.path.as_deref().map(hex)) {
+            front.path = Some(parse_hex(told)?);
+        }
+        fields.millis("typed", &mut front.typed)?;
+        fields.flag("entered", &mut front.entered);
+        fields.number("length", &mut front.length)?;
+        if let Some(told) = fields.other("folder", || self.folder.as_ref().map(Folder::encode)) {
+            self.folder = Some(Folder::decode(told)?);
+        }
+        if let Some(told) = fields.other("keys", || self.keys.as_ref().map(KeyModes::encode)) {
+            self.keys = Some(KeyModes::decode(told)?);
+        }
+        let typing = || self.typing.as_ref().map(|typing| typing.encode().replace(' ', ","));
+        if let Some(told) = fields.other("typing", typing) {
+            let (anchor, rest) = told.split_once(',')?;
+            self.typing = Some(InputHistory::decode(anchor, &rest.replace(',', " "))?);
+        }
+        if let Some(told) = fields.other("terminal", || Some(self.doing.to_string())) {
+            self.doing = TerminalState::parse(told).unwrap_or_default();
+        }
+        if let Some(told) = fields.other("input", || self.input.encode()) {
+            self.input = Input::decode(told)?;
+        }
+        if let Some(told) = fields.other("program", || self.program.as_ref().map(ForegroundProgram::encode)) {
+            self.program = Some(ForegroundProgram::decode(told)?);
+        }
+        fields.flag("shell-waits", &mut self.shell_waits);
+        fields.text("successor", &mut self.successor)
+    }
+}
+
+/// The fields of a snapshot's line.
+struct Fields<'a> {
+    /// Those to read; `None`: they are written.
+    given: Option<Vec<(&'a str, &'a str)>>,
+    line: String,
+}
+
+impl<'a> Fields<'a> {
+    /// A given field.
+    fn given(&self, name: &str) -> Option<&'a str> {
+        self.given.as_ref()?.iter().find(|(other, _)| *other == name).map(|(_, told)| *told)
+    }
+
+    /// Writes a field if it has a value, or returns the given one.
+    fn other(&mut self, name: &str, value: impl FnOnce() -> Option<String>) -> Option<&'a str> {
+        if self.given.is_some() {
+            return self.given(name);
+        }
+        if let Some(value) = value() {
+            self.write(name, &value);
+        }
+        None
+    }
+
+    fn write(&mut self, name: &str, value: &str) {
+        self.line.extend([" ", name, "=", value]);
+    }
+
+    fn flag(&mut self, name: &str, flag: &mut bool) {
+        if self.given.is_some() {
+            *flag = self.given(name).is_some();
+        } else if *flag {
+            self.write(name, "");
+        }
+    }
+
+    fn maybe(&mut self, name: &str, number: &mut Option<u64>) -> Option<()> {
+        if self.given.is_some() {
+            if let Some(told) = self.given(name) {
+                *number = Some(told.parse().ok()?);
+            }
+        } else if let Some(number) = number {
+            self.write(name, &number.to_string());
+        }
+        Some(())
+    }
+
+    /// A number that is 0 if it is not given.
+    fn number(&mut self, name: &str, number: &mut u64) -> Option<()> {
+        let mut value = Some(*number).filter(|number| *number != 0);
+        self.maybe(name, &mut value)?;
+        *number = value.unwrap_or(0);
+        Some(())
+    }
+
+    fn millis(&mut self, name: &str, time: &mut Option<Duration>) -> Option<()> {
+        let mut millis = time.map(|time| time.as_millis() as u64);
+        self.maybe(name, &mut millis)?;
+        *time = millis.map(Duration::from_millis);
+        Some(())
+    }
+
+    fn text(&mut self, name: &str, text: &mut Option<String>) -> Option<()> {
+        if self.given.is_some() {
+            if let Some(told) = self.given(name) {
+                *text = Some(String::from_utf8(parse_hex(told)?).ok()?);
+            }
+        } else if let Some(text) = text {
+            self.write(name, &hex(text.as_bytes()));
+        }
+        Some(())
     }
 }
