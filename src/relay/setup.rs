@@ -29,7 +29,7 @@ use crate::{
         child,
         confinement::Confinement,
         deadline::Deadline,
-        files::Folder,
+        files::{self, Folder},
         gate::{Environment, Gate, HiddenVariables, Program},
         poll,
         processes::PidFd,
@@ -178,7 +178,7 @@ fn confinement(
     sessions: &Path,
     settings: &Settings,
 ) -> io::Result<Option<Confinement>> {
-    let private = SessionSpec::private_folder(&sessions.canonicalize()?.join(pending.handle.as_str()));
+    let private = SessionSpec::private_folder(&files::real_path(sessions)?.join(pending.handle.as_str()));
     Ok(settings.jail.confinement(private))
 }
 

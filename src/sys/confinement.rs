@@ -38,7 +38,7 @@ use rustix::{
 };
 
 use crate::sys::{
-    peers, processes,
+    files, peers, processes,
     seccomp::{self, Filter, Sockets},
 };
 
@@ -296,7 +296,7 @@ fn system() -> Vec<PathBeneath<OwnedFd>> {
     let mut rules: Vec<_> = PLACES
         .iter()
         .chain(&FILES)
-        .filter_map(|place| beneath(&Path::new(place).canonicalize().ok()?, to_read()))
+        .filter_map(|place| beneath(&files::real_path(Path::new(place)).ok()?, to_read()))
         .collect();
     if rustix::process::geteuid().is_root() {
         if all_may_read(Path::new("/etc"), &mut rules) {
@@ -414,13 +414,13 @@ pub(crate) fn tag_of(pid: u32) -> Option<Tag> {
 /// Resolves a root: absolute, and without links. It rejects a path that another user's link is part
 /// of.
 pub(crate) fn root(path: &Path) -> io::Result<PathBuf> {
-    let path = crate::sys::files::absolute(path)?;
+    let path = files::absolute(path)?;
     for part in path.ancestors() {
-        if crate::sys::files::is_strangers_link(part)? {
+        if files::is_strangers_link(part)? {
             return Err(io::Error::other(format!("'{}' is another user's link", part.display())));
         }
     }
-    let root = path.canonicalize()?;
+    let root = files::real_path(&path)?;
     open(&root, OFlags::DIRECTORY)?;
     Ok(root)
 }

@@ -599,6 +599,12 @@ pub(crate) fn absolute(path: &Path) -> io::Result<PathBuf> {
     Ok(std::path::absolute(path)?.components().collect())
 }
 
+/// The absolute path without links and dots, as the kernel names what it leads to.
+pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
+    let found = fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()))
+}
+
 /// Is `path` itself a link that another user than us, or root, has laid?
 pub(crate) fn is_strangers_link(path: &Path) -> io::Result<bool> {
     let stat = fs::lstat(path)?;

@@ -1,7 +1,7 @@
 //! Links to our own file.
 
 use std::{
-    fs, io,
+    env, fs, io,
     os::unix::{
         ffi::OsStrExt,
         fs::{MetadataExt, symlink},
@@ -15,10 +15,17 @@ pub(crate) enum LinkKind {
     Hard,
 }
 
-/// The path of our own file. Without /proc, it is the name that we were called by, if that is a path.
+/// The path of our own file. Without /proc, it is that of the directory that we were called by, if we were, and
+/// our name in it.
 pub(crate) fn our_file(called_as: &Path) -> io::Result<PathBuf> {
     match fs::read_link("/proc/self/exe") {
-        Err(_) if called_as.as_os_str().as_bytes().contains(&b'/') => called_as.canonicalize(),
+        Err(_) if called_as.as_os_str().as_bytes().contains(&b'/') => {
+            let here = env::current_dir()?;
+            env::set_current_dir(called_as.parent().unwrap_or(called_as))?;
+            let folder = env::current_dir()?;
+            env::set_current_dir(here)?;
+            Ok(folder.join(called_as.file_name().unwrap_or_default()))
+        }
         Err(error) => Err(io::Error::new(
             error.kind(),
             format!("/proc/self/exe cannot be read: {error}; try to call it by its path"),

@@ -18,6 +18,7 @@ use crate::{
     cli::{self, Args},
     outcome::{Failure, Result},
     session::Handle,
+    sys::files,
     tmux::{
         format::{Format, Seen, VERSION, name_of_window, session_name},
         options, panes,
@@ -108,7 +109,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
 
 /// Is that path our directory? It may have links in it, which the user knows it by.
 fn is_here(path: &Path) -> bool {
-    path.is_absolute() && path.canonicalize().ok() == env::current_dir().ok()
+    path.is_absolute() && files::real_path(path).ok() == env::current_dir().ok()
 }
 
 type Given = Vec<(char, String)>;

@@ -367,7 +367,7 @@ fn moved_from_home(jail: &JailOptions, environment: &Environment, private: &Path
     let is_moved = |(name, default): &(&str, &str)| {
         let is_given = environment.iter().any(|(changed, value)| changed == name && value.is_some());
         let path = value(name).map_or_else(|| home.join(default), PathBuf::from);
-        !is_given && !jail.may_read(&path.canonicalize().unwrap_or(path))
+        !is_given && !jail.may_read(&files::real_path(&path).unwrap_or(path))
     };
     let moved = MOVED.into_iter().filter(is_moved);
     moved.map(|(name, file)| (name.into(), Some(private.join(file).into()))).collect()
@@ -378,7 +378,7 @@ fn moved_from_home(jail: &JailOptions, environment: &Environment, private: &Path
 fn check_roots(settings: &Settings, state_dir: &Path) -> Result<()> {
     let what = || format!("find the state directory '{}'", state_dir.display());
     for root in settings.jail.roots() {
-        let home = state_dir.canonicalize().trying(what())?;
+        let home = files::real_path(state_dir).trying(what())?;
         if root.starts_with(&home) || home.starts_with(root) {
             return Err(Failure::failed(format!(
                 "cannot confine the session to '{}': it contains the state directory '{}' with the input of \

@@ -34,6 +34,7 @@ use crate::{
     cli,
     json::Object,
     outcome::{Failure, Result, Trying},
+    sys::files,
     ts::agent_hooks::{AGENTS, Agent},
 };
 
@@ -102,7 +103,7 @@ fn path(agent: Agent) -> Result<PathBuf> {
         }
     };
     let path = folder.join(agent.file);
-    Ok(path.canonicalize().unwrap_or(path))
+    Ok(files::real_path(&path).unwrap_or(path))
 }
 
 /// Whole: the agent reads the old file or the new one.
