@@ -94,11 +94,11 @@ pub(crate) fn sample(master: &Master, shell: u32, reporting: i32, prompt: Prompt
             if let Some(attention) = attention {
                 sample.is_remote |= attention == Attention::PassesOn;
                 sample.timeout = sample.timeout.max(thread.timeout());
-                sample.readers.extend(thread.id());
+                sample.readers += 1;
             }
         }
     }
-    if sample.readers.is_empty() {
+    if sample.readers == 0 {
         sample.doing = TerminalState::Running;
     }
     sample

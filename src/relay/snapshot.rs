@@ -42,8 +42,8 @@ pub(crate) struct Sample {
     pub(crate) doing: TerminalState,
     /// A reader may also wait for data from a socket or another terminal.
     pub(crate) is_remote: bool,
-    /// The threads that sleep until the terminal can be read, by their TIDs.
-    pub(crate) readers: Vec<u32>,
+    /// How many threads sleep until the terminal can be read. Which ones may change: in Go, any waits for events.
+    pub(crate) readers: usize,
     /// How many threads there are in all.
     pub(crate) threads: usize,
     /// How long the readers sleep at most.
@@ -60,7 +60,7 @@ impl Sample {
         Sample {
             doing,
             is_remote: false,
-            readers: Vec::new(),
+            readers: 0,
             threads: 0,
             timeout: Timeout::Never,
             processes: Set::new(),
@@ -81,7 +81,7 @@ impl Sample {
 
     /// Can only input wake them? If one reads lines, processes beside it do not count.
     fn is_asleep(&self) -> bool {
-        let is_alone = self.doing == TerminalState::Line || self.threads == self.readers.len();
+        let is_alone = self.doing == TerminalState::Line || self.threads == self.readers;
         self.doing == TerminalState::Prompt || self.timeout == Timeout::Never && is_alone
     }
 
@@ -91,8 +91,7 @@ impl Sample {
     fn is_at_rest_since(&self, before: &Sample, time: Duration) -> bool {
         const MOMENT: Duration = Duration::from_millis(2);
         let most = (time / 100 + MOMENT).as_nanos();
-        let same = (self.doing, &self.readers, &self.processes);
-        same == (before.doing, &before.readers, &before.processes)
+        (self.doing, &self.processes) == (before.doing, &before.processes)
             && u128::from(self.cpu_time.saturating_sub(before.cpu_time)) <= most
     }
 }
@@ -176,8 +175,8 @@ mod tests {
     /// A program with another thread, which reads.
     fn sample(doing: TerminalState, timeout: Timeout, cpu_time: u32) -> Sample {
         let cpu_time = u64::from(cpu_time) * 1_000_000;
-        let (readers, processes) = (vec![5], Set::from_iter([5]));
-        Sample { readers, threads: 2, timeout, processes, cpu_time, ..Sample::of(doing) }
+        let processes = Set::from_iter([5]);
+        Sample { readers: 1, threads: 2, timeout, processes, cpu_time, ..Sample::of(doing) }
     }
 
     /// An event, and its time in milliseconds.
@@ -297,15 +296,15 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_begins_anew_where_another_reads_or_a_process_has_begun() {
+    fn a_wait_begins_anew_if_a_process_has_begun_but_not_if_another_thread_reads_too() {
         let begin = Instant::now();
         let still = sample(TerminalState::Raw, Timeout::Never, 0);
-        let woken = Sample { readers: vec![6], ..still.clone() };
+        let others = Sample { readers: 2, threads: 3, ..still.clone() };
         let busier = Sample { processes: Set::from_iter([5, 9]), ..still.clone() };
-        for other in [woken, busier] {
+        for (other, held) in [(others, 50), (busier, 0)] {
             let mut clock = InputClock::new(begin);
             clock.look(still.clone(), false, begin + MILLISECOND * 900);
-            assert_eq!(clock.look(other, false, begin + MILLISECOND * 950).held, Duration::ZERO);
+            assert_eq!(clock.look(other, false, begin + MILLISECOND * 950).held, MILLISECOND * held);
         }
     }
 }

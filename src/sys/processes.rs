@@ -421,11 +421,6 @@ impl Thread {
         fs::read_to_string(self.0.join("schedstat")).ok()?.split_ascii_whitespace().next()?.parse().ok()
     }
 
-    /// Its TID: the name of its directory.
-    pub(crate) fn id(&self) -> Option<u32> {
-        self.0.file_name()?.to_str()?.parse().ok()
-    }
-
     fn is_asleep(&self) -> bool {
         let stat = fs::read(self.0.join("stat")).unwrap_or_default();
         Process::parse(0, &stat).is_some_and(|thread| thread.state == 'S')
