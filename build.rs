@@ -32,7 +32,7 @@ use std::{
 
 use ppmd_rust::Ppmd7Encoder;
 
-use model::{ORDER, memory};
+use model::{memory, order};
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
@@ -149,7 +149,7 @@ fn packed(text: &str) -> Vec<u8> {
     if is_plain() {
         return text.as_bytes().to_vec();
     }
-    let mut packing = Ppmd7Encoder::new(Vec::new(), ORDER, memory(text.len())).unwrap();
+    let mut packing = Ppmd7Encoder::new(Vec::new(), order(text.len()), memory(text.len())).unwrap();
     packing.write_all(text.as_bytes()).unwrap();
     packing.finish(false).unwrap()
 }

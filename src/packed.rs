@@ -5,7 +5,7 @@ use std::io::Read;
 
 use ppmd_rust::Ppmd7Decoder;
 
-use model::{ORDER, memory};
+use model::{memory, order};
 
 mod model;
 
@@ -22,7 +22,8 @@ pub(crate) fn unpack_until(packed: &[u8], length: usize, end: usize) -> String {
 
 fn unpacked(packed: &[u8], length: usize, end: usize) -> Vec<u8> {
     let mut text = vec![0; end];
-    let mut unpacking = Ppmd7Decoder::new(packed, ORDER, memory(length)).expect("build.rs has packed it");
+    let mut unpacking =
+        Ppmd7Decoder::new(packed, order(length), memory(length)).expect("build.rs has packed it");
     unpacking.read_exact(&mut text).expect("build.rs has packed it");
     text
 }
@@ -38,7 +39,7 @@ mod tests {
     #[test]
     fn what_was_packed_is_unpacked_whole() {
         for text in ["", "a", include_str!("packed.rs"), include_str!("terminal/screen.rs")] {
-            let mut packing = Ppmd7Encoder::new(Vec::new(), ORDER, memory(text.len())).unwrap();
+            let mut packing = Ppmd7Encoder::new(Vec::new(), order(text.len()), memory(text.len())).unwrap();
             packing.write_all(text.as_bytes()).unwrap();
             let packed = packing.finish(false).unwrap();
             for end in [text.len(), text.len() / 3] {
