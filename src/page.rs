@@ -11,6 +11,8 @@
 //! of a screen, and `stream.rs` those of all sessions. `tile.rs` follows one session, and `far.rs`
 //! those of another machine, where `feed.rs` reports them. `forwards.rs` makes ports of other machines
 //! reachable here. `server.rs` is the loop.
+//!
+//! One request needs no token: that for a form of `secret.rs`, whose address has an id of its own.
 
 mod collected_call;
 mod connection;
@@ -19,10 +21,11 @@ mod feed;
 mod forwards;
 mod guard;
 mod http;
+mod secret;
 mod server;
 mod stream;
 mod tile;
 mod versioned_screen;
 
-pub(crate) use guard::{Token, keep_port, kept_port};
+pub(crate) use guard::{Token, keep_port};
 pub(crate) use server::{PageListener, feed, serve};

@@ -24,6 +24,7 @@ mod roles;
 mod rules;
 mod scene;
 mod screen_cache;
+mod secret_form;
 mod settings;
 pub(crate) mod shell;
 mod state_dir;
@@ -51,6 +52,7 @@ pub(crate) use reply_timeout::ReplyTimeout;
 pub(crate) use roles::{BRIDGE, KEEPER, MONITOR, RELAY, SCREEN, SESSION_ENV, TERMINATOR, VIEWER};
 pub(crate) use rules::program_of;
 pub(crate) use screen_cache::{ScreenCache, screen_of};
+pub(crate) use secret_form::OpenForm;
 pub(crate) use settings::Settings;
 pub(crate) use state_dir::{
     BRIDGES, FAR, HELPER_LOCK, HELPER_SOCKET, MACHINES, MACHINES_LOCK, PAGE_PORT, PAGE_TOKEN, PANICS,

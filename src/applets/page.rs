@@ -62,7 +62,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let listener = bind(&state_dir, asked).trying(format_args!("listen on {asked}"))?;
     let address = listener.local_addr().trying("serve the page")?;
     // If it cannot be stored, the next page uses another one.
-    let _ = page::keep_port(&state_dir, address.port());
+    let _kept = page::keep_port(&state_dir, address);
     if !address.ip().is_loopback() {
         let warning = format!("others can reach {address}, and the connection is not encrypted");
         cli::warn("nbs-page", &warning);
@@ -79,7 +79,7 @@ fn address(option: &str, value: &OsStr) -> Result<SocketAddr> {
 
 /// The port may be any: then it is the one of last time, if that is free.
 fn bind(state_dir: &StateDir, asked: SocketAddr) -> io::Result<TcpListener> {
-    let kept = page::kept_port(state_dir).filter(|_| asked.port() == 0);
+    let kept = state_dir.page_port().filter(|_| asked.port() == 0);
     let again = kept.and_then(|port| TcpListener::bind((asked.ip(), port)).ok());
     let listener = match again {
         Some(listener) => listener,

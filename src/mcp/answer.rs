@@ -112,8 +112,35 @@ pub(crate) fn asked_for(ended: &Ended) -> Option<(String, String)> {
     is_asked.then(|| (text("output").to_owned(), text("question").trim().to_owned()))
 }
 
+/// Did a `run` end since its command asks for a secret?
+pub(crate) fn wants_secret(ended: &Ended) -> bool {
+    let printed = printed(&ended.stdout).unwrap_or_default();
+    let is_asked =
+        |fields: &Fields| text_of(fields, "result") == "input" && text_of(fields, "terminal") == "secret";
+    matches!(&printed[..], [(_, fields)] if is_asked(fields))
+}
+
+/// The output of a `run`.
+pub(crate) fn output(ended: &Ended) -> String {
+    let printed = printed(&ended.stdout).unwrap_or_default();
+    printed.first().map(|(_, fields)| text_of(fields, "output").to_owned()).unwrap_or_default()
+}
+
+/// Adds to the message of a call.
+pub(crate) fn add(ended: &mut Ended, more: &str) {
+    let line = String::from_utf8_lossy(&ended.stderr).into_owned();
+    if let Some(mut fields) = message::read_object(line.trim_end()) {
+        let message = format!("{}{more}", text_of(&fields, "error"));
+        fields.insert("error".to_owned(), Value::String(message));
+        ended.stderr = json::object_of(&fields).into_bytes();
+    }
+}
+
 /// Prepends a command's output before it was resumed to its output since.
 pub(crate) fn put_before(before: &str, ended: &mut Ended) {
+    if before.is_empty() {
+        return;
+    }
     if let Some([(_, fields)]) = printed(&ended.stdout).as_deref_mut() {
         let output = format!("{before}{}", text_of(fields, "output"));
         fields.insert("output".to_owned(), Value::String(output));

@@ -57,8 +57,8 @@ pub(crate) enum Message {
         method: String,
         params: Fields,
     },
-    /// To a request that we never make.
-    Response,
+    /// To a request of ours.
+    Response(Fields),
     Invalid(RpcError),
     /// Several, in the version that has that.
     Batch(Vec<Message>),
@@ -128,7 +128,9 @@ fn one(value: Value) -> Message {
     }
     let method = match fields.remove("method") {
         Some(Value::String(method)) => method,
-        None if fields.contains_key("result") || fields.contains_key("error") => return Message::Response,
+        None if fields.contains_key("result") || fields.contains_key("error") => {
+            return Message::Response(fields);
+        }
         _ => return invalid(known, "method is not a text"),
     };
     let params = match fields.remove("params") {
@@ -150,6 +152,12 @@ fn invalid(id: Option<Id>, why: &str) -> Message {
 /// An answer, without the line's end.
 pub(crate) fn response(id: &Id, result: Object) -> String {
     Object::new().text("jsonrpc", "2.0").json("id", id.json()).object_or_null("result", Some(result)).value()
+}
+
+/// A request of ours, without the line's end.
+pub(crate) fn request(id: &str, method: &str, params: Object) -> String {
+    let request = Object::new().text("jsonrpc", "2.0").text("id", id).text("method", method);
+    request.object_or_null("params", Some(params)).value()
 }
 
 /// A notification, without the line's end.
@@ -192,7 +200,7 @@ mod tests {
         let notification = read(b"{\"jsonrpc\":\"2.0\",\"method\":\"m\"}");
         assert!(matches!(notification, Message::Notification { method, .. } if method == "m"));
         let answer = read(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}");
-        assert!(matches!(answer, Message::Response));
+        assert!(matches!(answer, Message::Response(_)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::{
     collections::VecDeque,
     ffi::OsString,
     io,
+    os::unix::ffi::OsStrExt,
     time::{Duration, Instant},
 };
 
@@ -22,10 +23,11 @@ use crate::{
             MISSING_CAPABILITY, Message, RpcError, RpcRequest, STATELESS, UNSUPPORTED_VERSION,
             WITH_HANDSHAKE,
         },
-        tasks::{EXTENSION, Task, TaskState},
+        tasks::{self, EXTENSION, Task, TaskState},
         tools::{Invocation, ToolName, Tools},
     },
     outcome::{Failure, Result, Trying},
+    session::{OpenForm, StateDir, Target},
     sys::{
         child,
         deadline::Deadline,
@@ -71,6 +73,8 @@ pub(crate) fn serve(tools: &Tools, owner: bool, structured: bool) -> Result<()> 
         farewell: [Deadline::NEVER; 2],
         calls: Vec::new(),
         tasks: Vec::new(),
+        asking: Vec::new(),
+        has_urls: false,
         subscriptions: Vec::new(),
         batches: Vec::new(),
         batches_ever: 0,
@@ -95,6 +99,10 @@ struct Server<'a> {
     farewell: [Deadline; 2],
     calls: Vec<Pending>,
     tasks: Vec<Task>,
+    /// Calls whose programs want a secret, which the client's user is asked to type on a page.
+    asking: Vec<Asking>,
+    /// The client shows its user addresses.
+    has_urls: bool,
     /// Requests for notifications of changes, of which there are none.
     subscriptions: Vec<(Id, Reply)>,
     batches: Vec<Batch>,
@@ -120,13 +128,21 @@ struct Pending {
     picture: Option<&'static str>,
     call: ToolCall,
     progress: Option<Progress>,
-    /// The words of a `run`, by which it can be gone on with.
+    /// The words of a `run`, by which it can be gone on with, and what its command printed before.
     words: Vec<OsString>,
+    printed: String,
     /// When it becomes a task, and as which one it is answered for, if it is one.
     long: Deadline,
     task: Option<String>,
     /// The client does not want the result any more.
     cancelled: bool,
+}
+
+/// A call that has ended at a secret prompt, and its result then.
+struct Asking {
+    pending: Pending,
+    ended: Ended,
+    form: OpenForm,
 }
 
 /// The parts of a request that are needed to answer it.
@@ -156,6 +172,8 @@ enum Event {
     CallInput(usize),
     CallOutput(usize),
     CallError(usize),
+    /// Someone used a form, or the time of one has passed.
+    Form,
 }
 
 impl Pending {
@@ -193,6 +211,11 @@ impl Server<'_> {
             }
             deadline = deadline.min(pending.long);
         }
+        for Asking { pending, form, .. } in &self.asking {
+            poll_set.readable(form, Event::Form);
+            let report = pending.progress.as_ref().map_or(Deadline::NEVER, |progress| progress.next);
+            deadline = deadline.min(form.deadline).min(report);
+        }
         for event in poll_set.wait(deadline).trying("wait for a message")? {
             match event {
                 Event::Input => self.read(input)?,
@@ -200,6 +223,7 @@ impl Server<'_> {
                 Event::CallInput(index) => self.calls[index].call.write(),
                 Event::CallOutput(index) => self.calls[index].call.read_stdout(),
                 Event::CallError(index) => self.calls[index].call.read_stderr(),
+                Event::Form => {}
             }
         }
         self.send_progress();
@@ -212,6 +236,7 @@ impl Server<'_> {
             }
         }
         self.answer_calls();
+        self.leave_forms();
         Ok(())
     }
 
@@ -247,6 +272,7 @@ impl Server<'_> {
     /// The other calls run to their ends, unless they take too long.
     fn bid_farewell(&mut self) {
         self.farewell = [WAITING, FAREWELL].map(Deadline::after);
+        self.asking.clear();
         for (id, reply) in std::mem::take(&mut self.subscriptions) {
             let meta = Object::new().json("io.modelcontextprotocol/subscriptionId", id.json());
             let over = complete(Object::new(), meta);
@@ -316,8 +342,9 @@ impl Server<'_> {
                     self.cancel(&id);
                 }
             }
+            Message::Response(response) => self.take_response(&response),
             // There is nothing to do about the others, and no answer to them.
-            Message::Notification { .. } | Message::Response => {}
+            Message::Notification { .. } => {}
             Message::Invalid(refusal) => self.reply(reply, Some(refusal.answer())),
             Message::Batch(_) => unreachable!("what is in a batch is read one by one"),
         }
@@ -330,6 +357,8 @@ impl Server<'_> {
             pending.progress = None;
             pending.call.signal(SIGTERM);
         }
+        // The form stays: someone may be typing.
+        self.asking.retain(|asking| asking.pending.request.id != *id);
         if let Some(at) = self.subscriptions.iter().position(|(subscription, _)| subscription == id) {
             let (_, reply) = self.subscriptions.remove(at);
             self.reply(reply, None);
@@ -340,6 +369,7 @@ impl Server<'_> {
     fn take_request(&mut self, request: RpcRequest, reply: Reply) -> std::result::Result<(), RpcError> {
         let id = &request.id;
         let in_use = self.calls.iter().any(|call| call.request.id == *id && call.is_awaited())
+            || self.asking.iter().any(|asking| asking.pending.request.id == *id)
             || self.subscriptions.iter().any(|(subscription, _)| subscription == id);
         if in_use {
             let why = "invalid request: another request with this id is open";
@@ -420,6 +450,8 @@ impl Server<'_> {
                 let version = wanted.unwrap_or(WITH_HANDSHAKE[0]);
                 self.handshake = Some(version);
                 self.form = form;
+                self.has_urls =
+                    version == WITH_HANDSHAKE[0] && has_mode(request.params.get("capabilities"), "url");
                 let greeting = Object::new().text("protocolVersion", version);
                 self.succeed(
                     &asked,
@@ -484,7 +516,7 @@ impl Server<'_> {
         let progress =
             token.map(|token| Progress { token, since: Instant::now(), next: Deadline::after(PROGRESS) });
         let long = if asked.has_tasks && tool.waits() { Deadline::after(LONG) } else { Deadline::NEVER };
-        let (task, cancelled) = (None, false);
+        let (task, cancelled, printed) = (None, false, String::new());
         self.calls.push(Pending {
             request: asked,
             tool,
@@ -492,6 +524,7 @@ impl Server<'_> {
             call,
             progress,
             words,
+            printed,
             long,
             task,
             cancelled,
@@ -567,6 +600,7 @@ impl Server<'_> {
                 call,
                 progress: None,
                 words,
+                printed: String::new(),
                 long: Deadline::NEVER,
                 task: Some(id),
                 cancelled: false,
@@ -604,7 +638,8 @@ impl Server<'_> {
 
     fn send_progress(&mut self) {
         let mut told = Vec::new();
-        for pending in &mut self.calls {
+        let asking = self.asking.iter_mut().map(|asking| &mut asking.pending);
+        for pending in self.calls.iter_mut().chain(asking) {
             let Some(progress) = pending.progress.as_mut().filter(|progress| progress.next.has_passed())
             else {
                 continue;
@@ -632,8 +667,22 @@ impl Server<'_> {
                 (_, None) if cancelled => self.reply(request.reply, None),
                 (Ok(ended), Some(id)) => self.end_call_of_task(&id, &pending, ended),
                 (Ok(ended), None) if self.asks_by_task(&pending, &ended) => {}
-                (Ok(ended), None) => {
-                    self.succeed(request, answer::result(tool, request.form, picture, &ended))
+                (Ok(mut ended), None) => {
+                    answer::put_before(&pending.printed, &mut ended);
+                    let Some(form) = self.form_for(&pending, &mut ended) else {
+                        let result = answer::result(tool, request.form, picture, &ended);
+                        self.succeed(request, result);
+                        continue;
+                    };
+                    let (program, line) = form.form.asked.split_once('\n').unwrap_or_default();
+                    let message = format!("{program} asks in session {}: {line}", form.form.session.handle());
+                    let params = Object::new()
+                        .text("mode", "url")
+                        .text("elicitationId", &form.form.id)
+                        .text("url", &form.address)
+                        .text("message", &message);
+                    self.send(&message::request(&form.form.id, "elicitation/create", params));
+                    self.asking.push(Asking { pending, ended, form });
                 }
                 (Err(error), Some(id)) => {
                     let failed = answer::failed(&format!("cannot read how the call ended: {error}")).value();
@@ -648,6 +697,64 @@ impl Server<'_> {
                 }
             }
         }
+    }
+
+    /// A form for the secret that a call ended at, if the client shows its user addresses.
+    fn form_for(&self, pending: &Pending, ended: &mut Ended) -> Option<OpenForm> {
+        if !self.has_urls || pending.tool != ToolName::Run || !answer::wants_secret(ended) {
+            return None;
+        }
+        let target = Target::parse(pending.words.last()?.as_bytes())?;
+        let state_dir = StateDir::open().ok()?;
+        if !state_dir.has_page() {
+            answer::add(
+                ended,
+                "; if the user starts 'nbs-page' and you call `run` with resume=true, the user is asked for it",
+            );
+        }
+        state_dir.open_form(&target).ok()?
+    }
+
+    /// A client's answer to a request of ours. If its user agrees, the form is yet to be used.
+    fn take_response(&mut self, response: &Fields) {
+        let id = response.get("id").and_then(Value::as_str);
+        let action = response.get("result").and_then(|result| result.get("action")?.as_str());
+        let at = self.asking.iter().position(|asking| Some(&*asking.form.form.id) == id);
+        if let Some(at) = at.filter(|_| action != Some("accept")) {
+            let asking = self.asking.swap_remove(at);
+            // It may have been used meanwhile, or replaced.
+            if !asking.form.is_used() {
+                let _ = asking.form.form.take();
+            }
+            self.leave(asking);
+        }
+    }
+
+    /// Goes on with the calls whose forms have been used, and answers those for which it is too late.
+    fn leave_forms(&mut self) {
+        let is_over = |asking: &Asking| asking.form.is_used() || asking.form.deadline.has_passed();
+        while let Some(at) = self.asking.iter().position(is_over) {
+            let Asking { mut pending, ended, form } = self.asking.swap_remove(at);
+            let id = Object::new().text("elicitationId", &form.form.id);
+            self.send(&message::notification("notifications/elicitation/complete", id));
+            let words = tasks::resumed(&pending.words);
+            let invocation = Invocation { tool: pending.tool, words, input: Vec::new(), picture: None };
+            let call = if form.is_used() { ToolCall::start(invocation).ok() } else { None };
+            match call {
+                Some(call) => {
+                    pending.printed = answer::output(&ended);
+                    pending.call = call;
+                    self.calls.push(pending);
+                }
+                None => self.leave(Asking { pending, ended, form }),
+            }
+        }
+    }
+
+    /// Leaves it to the model.
+    fn leave(&mut self, Asking { pending, ended, .. }: Asking) {
+        let request = &pending.request;
+        self.succeed(request, answer::result(pending.tool, request.form, None, &ended));
     }
 
     /// A command that has asked at once is a task, too, if the client's user can answer.
@@ -745,8 +852,13 @@ fn reads_structure(request: &RpcRequest, stateless: bool) -> bool {
 fn tasks_and_forms(request: &RpcRequest) -> (bool, bool) {
     let capabilities = request.params.get("_meta").and_then(|meta| meta.get(CAPABILITIES));
     let has_tasks = capabilities.and_then(|known| known.get("extensions")?.get(EXTENSION)).is_some();
+    (has_tasks, has_mode(capabilities, "form"))
+}
+
+/// Does a client with these capabilities ask its user in that way?
+fn has_mode(capabilities: Option<&Value>, mode: &str) -> bool {
     let modes = capabilities.and_then(|known| known.get("elicitation")?.as_object());
-    (has_tasks, modes.is_some_and(|modes| modes.len() == 0 || modes.contains_key("form")))
+    modes.is_some_and(|modes| modes.len() == 0 && mode == "form" || modes.contains_key(mode))
 }
 
 const INSTRUCTIONS: Text = Text::of("mcp/instructions.md");

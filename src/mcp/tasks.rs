@@ -120,10 +120,13 @@ impl Task {
     pub(crate) fn answering(&self) -> (Vec<OsString>, Vec<OsString>) {
         let session = self.words.last().cloned().unwrap_or_default();
         let types = ["send", "--json", "--no-secret", "--stdin", "--"].map(OsString::from);
-        let goes_on =
-            self.words.iter().map(|word| if word == "--stdin" { "--resume".into() } else { word.clone() });
-        (types.into_iter().chain([session]).collect(), goes_on.collect())
+        (types.into_iter().chain([session]).collect(), resumed(&self.words))
     }
+}
+
+/// The words of a `run` as those by which it goes on.
+pub(crate) fn resumed(words: &[OsString]) -> Vec<OsString> {
+    words.iter().map(|word| if word == "--stdin" { "--resume".into() } else { word.clone() }).collect()
 }
 
 fn form(question: &str) -> Object {

@@ -5,13 +5,14 @@
 //! old one at once.
 
 use std::{
-    fmt, hint, io,
-    net::{IpAddr, SocketAddr},
+    fmt,
+    fs::File,
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
 };
 
 use crate::{
     jail::Denial,
-    numbers::number,
     page::http::{CONFINED, FORBIDDEN, HttpError, HttpRequest, MISDIRECTED, UNAUTHORIZED, UNTOLD},
     session::{PAGE_PORT, PAGE_TOKEN, StateDir},
     sys::{files::Folder, random},
@@ -49,11 +50,8 @@ impl Token {
         is_one.then_some(Token(token))
     }
 
-    /// Takes as long for every guess of its length.
     fn is(&self, guess: &str) -> bool {
-        let (ours, guess) = (self.0.as_bytes(), guess.as_bytes());
-        let differences = ours.iter().zip(guess).fold(0, |all, (a, b)| hint::black_box(all | (a ^ b)));
-        ours.len() == guess.len() && differences == 0
+        random::is_same(&self.0, guess)
     }
 }
 
@@ -63,14 +61,17 @@ impl fmt::Display for Token {
     }
 }
 
-/// The last port of a page of this state directory.
-pub(crate) fn kept_port(state_dir: &StateDir) -> Option<u16> {
-    number(Folder::open(state_dir.path()).ok()?.read(PAGE_PORT, 6).ok()?.trim_ascii_end())
-}
-
-/// Writes it down, so that a page that is open finds the next process of us, too.
-pub(crate) fn keep_port(state_dir: &StateDir, port: u16) -> io::Result<()> {
-    Folder::open(state_dir.path())?.replace(PAGE_PORT, format!("{port}\n").as_bytes())
+/// Writes down the port, so that a page that is open finds the next process of us, too. The file is locked
+/// while the result is open, if the address is one of this machine's own: then others may send people there.
+pub(crate) fn keep_port(state_dir: &StateDir, address: SocketAddr) -> io::Result<File> {
+    let folder = Folder::open(state_dir.path())?;
+    folder.replace(PAGE_PORT, format!("{}\n", address.port()).as_bytes())?;
+    let file = folder.open_file(PAGE_PORT)?;
+    if address.ip().is_unspecified() || address.ip() == Ipv4Addr::LOCALHOST {
+        // Another page may have been quicker; then it is the one.
+        let _ = file.try_lock();
+    }
+    Ok(file)
 }
 
 /// The error for a process of this machine that we do not serve, with any token.

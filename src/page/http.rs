@@ -35,6 +35,7 @@ pub(crate) const UNTOLD: HttpError =
     refusal("403 Forbidden", "it is unknown whether the process is confined");
 pub(crate) const NOT_FOUND: HttpError = refusal("404 Not Found", "not found");
 pub(crate) const NOT_ALLOWED: HttpError = refusal("405 Method Not Allowed", "method not allowed");
+pub(crate) const CHANGED: HttpError = refusal("409 Conflict", "the program no longer asks for this");
 pub(crate) const GONE: HttpError = refusal("410 Gone", "the session has ended");
 pub(crate) const TOO_LARGE: HttpError = refusal("413 Content Too Large", "the request is too large");
 pub(crate) const MISDIRECTED: HttpError =
@@ -153,6 +154,14 @@ pub(crate) fn answer(status: &str, kind: &str, body: &str, closes: bool) -> Vec<
     let length = body.len();
     format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{connection}{ALWAYS}\r\n{body}")
         .into_bytes()
+}
+
+/// A page with a form, whose browser may send it to us alone, and names the origin then: it does not if it
+/// is to name no referrer.
+pub(crate) fn form(text: &str, closes: bool) -> Vec<u8> {
+    let page = answer(OK, "text/html; charset=utf-8", text, closes);
+    let page = String::from_utf8_lossy(&page).replacen("form-action 'none'", "form-action 'self'", 1);
+    page.replacen("no-referrer", "same-origin", 1).into_bytes()
 }
 
 /// The head of an answer that does not end.

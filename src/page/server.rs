@@ -31,6 +31,7 @@ use crate::{
             self, BAD_BODY, BAD_PORT, GONE, HttpError, HttpRequest, JSON, NOT_ALLOWED, NOT_FOUND,
             UNAUTHORIZED, UNAVAILABLE,
         },
+        secret,
         stream::{Entry, Stream, View},
         tile::Tile,
         versioned_screen::Numbers,
@@ -482,6 +483,13 @@ impl<'a> Server<'a> {
                 return Err(NOT_ALLOWED);
             }
             return Ok(Answer::Whole(http::answer(http::OK, kind, content.get(), request.closes)));
+        }
+        // A link to a form may be anywhere, too.
+        if let Some(id) = request.path.strip_prefix("/secret/") {
+            if request.method != "GET" {
+                guard::check_site(request)?;
+            }
+            return secret::answer(self.state_dir, id, request, body).map(Answer::Whole);
         }
         guard::check_site(request)?;
         look_at_token(self.state_dir, &mut self.door, &mut self.connections);

@@ -20,8 +20,8 @@ use crate::{
     session::{
         ALIVE, BRIDGES, Completion, EVENTS, EXIT_RECORD, Events, FAR, HELPER_LOCK, HELPER_SOCKET, HISTORY,
         Handle, KEEPER, LOG_START, MACHINES, MACHINES_LOCK, MONITOR, Name, PROFILES, RELAY, REPORT,
-        SESSION_ENV, SessionDir, StateDir, client::RelayClient, dir, handle_of, rules, settings::SETTINGS,
-        state_dir,
+        SESSION_ENV, SessionDir, StateDir, client::RelayClient, dir, handle_of, rules, secret_form,
+        settings::SETTINGS, state_dir,
     },
     sys::{
         deadline::Deadline,
@@ -48,7 +48,7 @@ pub(crate) struct CheckReport {
 
 /// The possible files of a session, as the topic `files` lists them: `NAME` is a reader's, and `*`
 /// follows from the others.
-const OF_A_SESSION: [(&str, Nature); 39] = [
+const OF_A_SESSION: [(&str, Nature); 40] = [
     (dir::OUTPUT, Nature::File),
     (LOG_START, Nature::File),
     (dir::INPUT, Nature::Fifo),
@@ -85,6 +85,7 @@ const OF_A_SESSION: [(&str, Nature); 39] = [
     (dir::SCREEN_CACHE, Nature::File),
     ("cut.NUMBER", Nature::File),
     (dir::SECRET, Nature::File),
+    (secret_form::FORM, Nature::File),
     (LOCKS, Nature::File),
     (dir::PRIVATE, Nature::Folder),
     (REPLACED, Nature::File),

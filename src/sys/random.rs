@@ -1,6 +1,6 @@
 //! Bytes from the kernel's random source (getrandom(2)).
 
-use std::io;
+use std::{hint, io};
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -21,4 +21,11 @@ pub(crate) fn bytes<const N: usize>() -> io::Result<[u8; N]> {
 /// The same as lower-case hex digits, two each.
 pub(crate) fn hex<const N: usize>() -> io::Result<String> {
     Ok(bytes::<N>()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Is a guess the secret? It takes as long for every guess of the same length.
+pub(crate) fn is_same(secret: &str, guess: &str) -> bool {
+    let (secret, guess) = (secret.as_bytes(), guess.as_bytes());
+    let differences = secret.iter().zip(guess).fold(0, |all, (a, b)| hint::black_box(all | (a ^ b)));
+    secret.len() == guess.len() && differences == 0
 }

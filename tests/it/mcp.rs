@@ -3,6 +3,7 @@
 
 mod calls;
 mod hostile;
+mod secrets;
 
 use std::{
     fs,

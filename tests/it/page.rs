@@ -71,7 +71,7 @@ impl Page {
     }
 
     /// The status and all of the answer to some bytes.
-    fn say(&self, bytes: impl AsRef<[u8]>) -> (u16, String) {
+    pub(crate) fn say(&self, bytes: impl AsRef<[u8]>) -> (u16, String) {
         let mut stream = self.connect();
         // The server may not read a rejected request to its end.
         let _ = stream.write_all(bytes.as_ref());
