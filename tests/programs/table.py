@@ -9,12 +9,14 @@ match all of it. Some are asked in a shell instead, by several commands: `run` c
 their first question. Exits 1 after all rows if one was wrong.
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 LINES = "".join(f"{n}\n" for n in range(1, 10001))
 WIDE = "x" * 200
@@ -237,15 +239,26 @@ class Sessions:
             [self.nbs, "ts", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment
         )
 
-    def ask(self, handle, text):
+    def ask(self, handle, text, starts=None):
         if not text.startswith("C-c "):
             return self.call("ask", "--timeout=20", handle, text)
         asking = self.start("ask", "--timeout=30", handle, text.removeprefix("C-c "))
-        # It has begun when its echo is there, and the program does not wait any more.
+        # It has begun when the program does not wait any more, and what it starts has the foreground.
+        while asking.poll() is None and not self.runs(handle, starts):
+            time.sleep(0.05)
         self.call("wait", "--idle=400ms", handle)
         self.call("key", handle, "C-c")
         out, err = asking.communicate()
         return subprocess.CompletedProcess(asking.args, asking.returncode, out, err)
+
+    def runs(self, handle, program):
+        """Does the session run something: this, if it is known?"""
+        status = json.loads(self.call("status", "--json", handle).stdout)
+        return status["input"]["state"] == "no" and program in (None, status["program"])
+
+
+# The programs that start others to sleep.
+SLEEPERS = {"shell": "sleep", "fish": "sleep", "gdb": "sleep"}
 
 
 def is_right(expected, printed):
@@ -280,7 +293,7 @@ def table(sessions, name, command):
     if ready.returncode:
         wrong.append(f"{name}: {ready.stderr}")
     for text, expected in ROWS[name.split(":")[0]] if not wrong else []:
-        ran = sessions.ask(handle, text)
+        ran = sessions.ask(handle, text, SLEEPERS.get(name))
         # A line that a shell does not execute, or that a question stands in, has its answer, too.
         if ran.returncode or not is_right(expected, ran.stdout):
             shown = ran.stdout if len(ran.stdout) < 600 else ran.stdout[:300] + "..." + ran.stdout[-300:]
