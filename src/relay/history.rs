@@ -68,6 +68,8 @@ struct Running {
     /// Its line goes on behind what was taken for the end, which is that of a full row. Where its prompt
     /// was drawn from, and how wide the terminal was.
     goes_on: Option<(u64, u16)>,
+    /// The last line of its command, whose echo may be the beginning of its output.
+    echo: Option<String>,
 }
 
 struct SilentPrompt {
@@ -191,9 +193,10 @@ impl TypedLines {
         let from = self.lines.len() - std::mem::take(&mut self.new);
         let mut rest = printed;
         for (line, _) in self.lines.range(from..) {
-            let behind = rest.strip_prefix(line.as_bytes()).and_then(|rest| rest.strip_prefix(b"\r\n"));
-            let Some(behind) = behind else { break };
-            rest = behind;
+            match echo_of(line, rest) {
+                0 => break,
+                echo => rest = &rest[echo..],
+            }
         }
         printed.len() - rest.len()
     }
@@ -201,6 +204,12 @@ impl TypedLines {
     fn clear(&mut self) {
         *self = TypedLines::default();
     }
+}
+
+/// The length of a line's echo at the start of what was printed; 0 if it does not start with it.
+fn echo_of(line: &str, printed: &[u8]) -> usize {
+    let behind = printed.strip_prefix(line.as_bytes()).and_then(|behind| behind.strip_prefix(b"\r\n"));
+    behind.map_or(0, |behind| printed.len() - behind.len())
 }
 
 /// The shown command without the terminal's echo of lines that a line editor then drew again: without a
@@ -353,14 +362,22 @@ impl History {
                 CommandStep::Continued { command, output } => {
                     self.begin_unseen(command);
                     let before = self.running.iter().find(|running| running.of == command);
+                    let typed_at = self.ahead.lines.front().map_or(0, |(_, offset)| *offset);
                     if let Some(Running { entry, .. }) = before
                         && let Some(line) = self.ahead.take(1)
                     {
+                        // The shell may have asked for it before it was typed, although we read that later.
+                        let since = typed_at.max(output.saturating_sub(LONGEST_BEFORE));
+                        let echo = memchr::memmem::find(&self.read(since, output), line.as_bytes());
+                        let echo = (typed_at > 0 && echo.is_none()).then(|| line.clone());
                         let text = format!("{}\n{line}", entry.command);
                         let (source, folder) = (entry.source, entry.folder.clone());
                         let now = (Instant::now(), SystemTime::now());
                         self.begin(command, text, source, folder, output, now);
-                        // All of it has been echoed before.
+                        if let Some(running) = self.running.last_mut() {
+                            running.echo = echo;
+                        }
+                        // The others have been echoed before.
                         self.ahead.new = 0;
                     }
                 }
@@ -404,7 +421,7 @@ impl History {
             shell: of.level,
         };
         self.waiting.extend_from_slice(entry.line().as_bytes());
-        self.running.push(Running { of, begun, entry, typed: Vec::new(), goes_on: None });
+        self.running.push(Running { of, begun, entry, typed: Vec::new(), goes_on: None, echo: None });
     }
 
     fn end(&mut self, of: CommandOf, code: i32, end: u64) {
@@ -429,10 +446,11 @@ impl History {
     /// The commands of this shell, and of those nested in it, have ended.
     fn end_from(&mut self, level: usize, code: Option<i32>, end: u64) {
         while let Some(at) = self.running.iter().rposition(|running| running.of.level >= level) {
-            let Running { of, begun, mut entry, mut typed, goes_on } = self.running.remove(at);
+            let Running { of, begun, mut entry, mut typed, goes_on, echo } = self.running.remove(at);
             entry.duration = Some(begun.elapsed());
             entry.exit_code = code;
-            let is_looked_at = of.dialect == Dialect::Fish || goes_on.is_some() || self.ahead.new > 0;
+            let is_looked_at =
+                of.dialect == Dialect::Fish || goes_on.is_some() || echo.is_some() || self.ahead.new > 0;
             let longest = if is_looked_at { LONGEST_BEFORE } else { 0 };
             let start = self.read(entry.offset, end.min(entry.offset + longest));
             let mut own = if of.dialect == Dialect::Fish { own_sequences(&start) } else { 0 };
@@ -442,6 +460,7 @@ impl History {
                 let shown = self.shown(of.dialect, prompt, entry.offset + own as u64, cols);
                 entry.command = self.typed(shown, &mut typed);
             }
+            own += echo.map_or(0, |line| echo_of(&line, &start[own..]));
             entry.offset += (own + self.ahead.take_echo(&start[own..])) as u64;
             entry.length = Some(end.saturating_sub(entry.offset));
             self.waiting.extend_from_slice(entry.line().as_bytes());
@@ -575,6 +594,34 @@ mod tests {
         assert_eq!(all.pop(), Some(1));
         assert!(all.iter().rev().zip(all.iter().rev().skip(1)).all(|(one, next)| one + 1 == *next));
         assert!((2_000..COUNT as usize / 2).contains(&all.len()), "{}", all.len());
+    }
+
+    #[test]
+    fn the_echo_of_a_line_is_no_output_on_either_side_of_the_question_for_it() {
+        let of = CommandOf { level: 0, seq: 1, dialect: Dialect::Posix };
+        for (printed, question) in
+            [("cat <<end\r\n> end\r\nlast\r\n", 13), ("cat <<end\r\nend\r\n> last\r\n", 18)]
+        {
+            let rig = Rig::new(Settings::default());
+            let relay = &rig.relay;
+            let mut history = History::open(&relay.pending.folder, 1).unwrap();
+            let mut log = relay.pending.folder.open_appending(OUTPUT).unwrap();
+            log.write_all(printed.as_bytes()).unwrap();
+            history.note_typed(b"cat <<end\r", 0, true);
+            let begun = CommandStep::Begun { command: of, prompt: 0, output: 11, folder: None, lines: 1 };
+            history.note(vec![begun], |_| None, 80);
+            history.note_typed(b"end\r", 11, true);
+            let continued = CommandStep::Continued { command: of, output: question };
+            let ended = CommandStep::Ended { command: of, code: 0, end: printed.len() as u64 };
+            history.note(vec![continued, ended], |_| None, 80);
+            let mut last = None;
+            let read = relay.session.commands_newest_first(|entry| {
+                last = Some((entry.command, entry.offset, entry.length));
+                false
+            });
+            read.unwrap();
+            assert_eq!(last, Some(("cat <<end\nend".to_owned(), 18, Some(6))), "{printed}");
+        }
     }
 
     #[test]
