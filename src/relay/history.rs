@@ -369,13 +369,13 @@ impl History {
                         // The shell may have asked for it before it was typed, although we read that later.
                         let since = typed_at.max(output.saturating_sub(LONGEST_BEFORE));
                         let echo = memchr::memmem::find(&self.read(since, output), line.as_bytes());
-                        let echo = (typed_at > 0 && echo.is_none()).then(|| line.clone());
+                        let is_behind = typed_at > 0 && echo.is_none();
                         let text = format!("{}\n{line}", entry.command);
                         let (source, folder) = (entry.source, entry.folder.clone());
                         let now = (Instant::now(), SystemTime::now());
                         self.begin(command, text, source, folder, output, now);
                         if let Some(running) = self.running.last_mut() {
-                            running.echo = echo;
+                            running.echo = is_behind.then_some(line);
                         }
                         // The others have been echoed before.
                         self.ahead.new = 0;
