@@ -124,7 +124,8 @@ fn since_is_when_it_began_and_what_others_print_does_not_change_it() {
     let scratch = Scratch::new();
     let gate = scratch.path.join("gate");
     run(std::process::Command::new("mkfifo").arg(&gate)).code(0);
-    let session = scratch.create(&format!("(read x < gate; echo other) & {LINE}"));
+    // Its end wakes up the relay, and not the shell.
+    let session = scratch.create(&format!("((read x < gate; echo other) &); {LINE}"));
     is(&scratch, &session, "waiting");
     let since = told(&scratch, &session, "since");
     fs::write(&gate, "\n").unwrap();
