@@ -61,7 +61,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let asked = listen.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let listener = bind(&state_dir, asked).trying(format_args!("listen on {asked}"))?;
     let address = listener.local_addr().trying("serve the page")?;
-    // If it cannot be stored, the next page uses another one.
+    // The lock is held until we end. If the port cannot be stored, the next page uses another one.
     let _kept = page::keep_port(&state_dir, address);
     if !address.ip().is_loopback() {
         let warning = format!("others can reach {address}, and the connection is not encrypted");

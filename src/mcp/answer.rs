@@ -112,7 +112,7 @@ pub(crate) fn asked_for(ended: &Ended) -> Option<(String, String)> {
     is_asked.then(|| (text("output").to_owned(), text("question").trim().to_owned()))
 }
 
-/// Did a `run` end since its command asks for a secret?
+/// Did a `run` end because its command asks for a secret?
 pub(crate) fn wants_secret(ended: &Ended) -> bool {
     let printed = printed(&ended.stdout).unwrap_or_default();
     let is_asked =

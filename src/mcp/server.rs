@@ -101,7 +101,7 @@ struct Server<'a> {
     tasks: Vec<Task>,
     /// Calls whose programs want a secret, which the client's user is asked to type on a page.
     asking: Vec<Asking>,
-    /// The client shows its user addresses.
+    /// Can the client show an address to its user?
     has_urls: bool,
     /// Requests for notifications of changes, of which there are none.
     subscriptions: Vec<(Id, Reply)>,
@@ -128,7 +128,7 @@ struct Pending {
     picture: Option<&'static str>,
     call: ToolCall,
     progress: Option<Progress>,
-    /// The words of a `run`, by which it can be gone on with, and what its command printed before.
+    /// The words of a `run`, from which those that resume it are made, and the output before it was resumed.
     words: Vec<OsString>,
     printed: String,
     /// When it becomes a task, and as which one it is answered for, if it is one.
@@ -172,7 +172,7 @@ enum Event {
     CallInput(usize),
     CallOutput(usize),
     CallError(usize),
-    /// Someone used a form, or the time of one has passed.
+    /// Someone may have used a form.
     Form,
 }
 
@@ -715,7 +715,7 @@ impl Server<'_> {
         state_dir.open_form(&target).ok()?
     }
 
-    /// A client's answer to a request of ours. If its user agrees, the form is yet to be used.
+    /// Takes a client's answer to a request of ours. If its user agrees, the form is still to be used.
     fn take_response(&mut self, response: &Fields) {
         let id = response.get("id").and_then(Value::as_str);
         let action = response.get("result").and_then(|result| result.get("action")?.as_str());
@@ -730,7 +730,7 @@ impl Server<'_> {
         }
     }
 
-    /// Goes on with the calls whose forms have been used, and answers those for which it is too late.
+    /// Resumes the calls whose forms have been used, and answers those whose forms are no longer valid.
     fn leave_forms(&mut self) {
         let is_over = |asking: &Asking| asking.form.is_used() || asking.form.deadline.has_passed();
         while let Some(at) = self.asking.iter().position(is_over) {
@@ -751,7 +751,7 @@ impl Server<'_> {
         }
     }
 
-    /// Leaves it to the model.
+    /// Answers the call with its result at the prompt: the model decides what to do.
     fn leave(&mut self, Asking { pending, ended, .. }: Asking) {
         let request = &pending.request;
         self.succeed(request, answer::result(pending.tool, request.form, None, &ended));

@@ -124,7 +124,7 @@ impl Task {
     }
 }
 
-/// The words of a `run` as those by which it goes on.
+/// The words of the call that resumes a `run`.
 pub(crate) fn resumed(words: &[OsString]) -> Vec<OsString> {
     words.iter().map(|word| if word == "--stdin" { "--resume".into() } else { word.clone() }).collect()
 }

@@ -61,8 +61,8 @@ impl fmt::Display for Token {
     }
 }
 
-/// Writes down the port, so that a page that is open finds the next process of us, too. The file is locked
-/// while the result is open, if the address is one of this machine's own: then others may send people there.
+/// Stores the port, so that an open page finds the next `nbs-page`, too. If a browser on this machine can reach
+/// the address, the file is locked as long as the result is open: then other processes of nbs refer to it.
 pub(crate) fn keep_port(state_dir: &StateDir, address: SocketAddr) -> io::Result<File> {
     let folder = Folder::open(state_dir.path())?;
     folder.replace(PAGE_PORT, format!("{}\n", address.port()).as_bytes())?;

@@ -156,8 +156,8 @@ pub(crate) fn answer(status: &str, kind: &str, body: &str, closes: bool) -> Vec<
         .into_bytes()
 }
 
-/// A page with a form, whose browser may send it to us alone, and names the origin then: it does not if it
-/// is to name no referrer.
+/// A page with a form. The browser may send the form only to us, and must name its origin when it does;
+/// `no-referrer` would keep it from that.
 pub(crate) fn form(text: &str, closes: bool) -> Vec<u8> {
     let page = answer(OK, "text/html; charset=utf-8", text, closes);
     let page = String::from_utf8_lossy(&page).replacen("form-action 'none'", "form-action 'self'", 1);

@@ -32,14 +32,14 @@ pub(super) fn answer(
             )
         }
         "POST" => {
-            // As text/plain has it (HTML, 4.10.22.8).
+            // The encoding of a form as text/plain (HTML, section 4.10.22.8).
             let line =
                 body.strip_prefix(b"s=").and_then(|body| body.strip_suffix(b"\r\n")).ok_or(BAD_BODY)?;
             if line.len() > sending::LONGEST_SECRET || line.iter().any(|byte| *byte < b' ') {
                 return Err(BAD_BODY);
             }
             let mut client = RelayClient::open(&form.session).ok().flatten().ok_or(GONE)?;
-            // Of two requests at once, one takes it.
+            // If two requests arrive at once, only one of them removes the form.
             form.take().map_err(|_| NOT_FOUND)?;
             let mut line = [line, b"\r"].concat();
             let typed = form.is_asked() && client.type_secret(&line).ok().flatten().ok_or(GONE)?;

@@ -484,7 +484,7 @@ impl<'a> Server<'a> {
             }
             return Ok(Answer::Whole(http::answer(http::OK, kind, content.get(), request.closes)));
         }
-        // A link to a form may be anywhere, too.
+        // A link to a form may be on any site, too; its id stands for the token.
         if let Some(id) = request.path.strip_prefix("/secret/") {
             if request.method != "GET" {
                 guard::check_site(request)?;

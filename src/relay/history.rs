@@ -366,7 +366,7 @@ impl History {
                     if let Some(Running { entry, .. }) = before
                         && let Some(line) = self.ahead.take(1)
                     {
-                        // The shell may have asked for it before it was typed, although we read that later.
+                        // The shell may have asked for it before it was typed, though we read the question later.
                         let since = typed_at.max(output.saturating_sub(LONGEST_BEFORE));
                         let echo = memchr::memmem::find(&self.read(since, output), line.as_bytes());
                         let is_behind = typed_at > 0 && echo.is_none();

@@ -199,7 +199,7 @@ impl HeldRelay {
     }
 
     /// The relay ends even if the cause could not be sent; then it records another cause. If it does not
-    /// answer since it is ending already, as after a kill by another process, the cause is unknown.
+    /// answer because it is already ending, as after a kill by another process, the cause is unknown.
     fn send_cause(&mut self) -> io::Result<()> {
         let word = self.cause.word();
         self.stays = self.client.as_mut().is_some_and(|client| client.ending(word).unwrap_or(false));

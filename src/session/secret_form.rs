@@ -29,7 +29,7 @@ pub(super) const FORM: &str = "form";
 /// How long a form can be used.
 const VALID: Duration = Duration::from_secs(600);
 
-/// Of an id: it is these random bytes, and the handle.
+/// How many random bytes an id begins with, as hexadecimal digits; the handle of the session follows.
 const BYTES: usize = 16;
 
 /// Longer than the last line of any session.
@@ -43,7 +43,7 @@ pub(crate) struct SecretForm {
 }
 
 impl SecretForm {
-    /// Uses it up; an error if it was used before.
+    /// Removes it, so that nobody else uses it; an error if someone has.
     pub(crate) fn take(&self) -> io::Result<()> {
         self.session.folder.remove_file(OsStr::new(FORM))
     }
@@ -97,14 +97,14 @@ impl StateDir {
         number(Folder::open(self.path()).ok()?.read(PAGE_PORT, 6).ok()?.trim_ascii_end())
     }
 
-    /// Is a page served that a browser of this machine reaches? It has the file of its port locked.
+    /// Does an `nbs-page` run that a browser on this machine can reach? It holds the lock of its port file.
     pub(crate) fn has_page(&self) -> bool {
         let file = Folder::open(self.path()).and_then(|folder| folder.open_file(PAGE_PORT));
         file.and_then(|file| files::is_locked(&file)).unwrap_or(false)
     }
 
-    /// Opens a form for the secret prompt of a session, in place of an earlier one. `None`: it is at none, or
-    /// there is no page.
+    /// Opens a form for the secret prompt of a session; an earlier one is no longer valid. `None`: it is not at
+    /// a secret prompt, or there is no page.
     pub(crate) fn open_form(&self, target: &Target) -> Result<Option<OpenForm>> {
         let what = "open a form for a secret";
         let Some(port) = self.page_port().filter(|_| self.has_page()) else { return Ok(None) };

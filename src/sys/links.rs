@@ -15,8 +15,8 @@ pub(crate) enum LinkKind {
     Hard,
 }
 
-/// The path of our own file. Without /proc, it is that of the directory that we were called by, if we were, and
-/// our name in it.
+/// The path of our own file. Without /proc, it is found from the path that we were called by, if it was one;
+/// then only chdir(2) and getcwd(2) resolve the directory.
 pub(crate) fn our_file(called_as: &Path) -> io::Result<PathBuf> {
     match fs::read_link("/proc/self/exe") {
         Err(_) if called_as.as_os_str().as_bytes().contains(&b'/') => {

@@ -449,7 +449,7 @@ impl Caller {
         Some(self.expand(turn, target, call.value(flag)?))
     }
 
-    /// The folder in which a new pane starts: that of `-c`, or that of the call, as that of tmux's client.
+    /// The directory in which a new pane starts: that of `-c`, or that of the call, as in tmux that of the client.
     fn start_dir(&self, turn: &Turn, target: Option<Target>, call: &Call) -> String {
         let given = self.expanded(turn, target, call, 'c');
         let path = given.map_or_else(|| self.cwd.clone().into(), |given| Path::new(&self.cwd).join(given));

@@ -93,13 +93,15 @@ impl Followed {
     pub(crate) fn end(&self, cause: EndedBy, task: &TaskFile) -> Result<()> {
         let state_dir = StateDir::open();
         let session = state_dir.as_ref().ok().and_then(|state_dir| state_dir.session(&self.target()).ok());
-        let mut cause = cause;
-        match (&session, &self.relay) {
-            (Some(session), _) => cause = session::end_wholly(session, session::GRACE, cause)?,
+        let cause = match (&session, &self.relay) {
+            (Some(session), _) => session::end_wholly(session, session::GRACE, cause)?,
             // All that is left to act on is its relay.
-            (None, Some((pid, pidfd))) => session::end_without_folder(&self.handle, *pid, pidfd)?,
-            (None, None) => {}
-        }
+            (None, Some((pid, pidfd))) => {
+                session::end_without_folder(&self.handle, *pid, pidfd)?;
+                cause
+            }
+            (None, None) => cause,
+        };
         self.keep_output(task)?;
         state_dir?.remove(&self.handle, cause)
     }

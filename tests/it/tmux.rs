@@ -44,7 +44,7 @@ fn a_pane_is_a_session_and_ends_with_its_program() {
     refused(&scratch, &["ls"], &format!("no server running on {}", socket.display()));
 }
 
-/// Like tmux, it takes the folder of the call, not that of the session.
+/// Not in that of the session: tmux does the same.
 #[test]
 fn a_pane_starts_in_the_folder_of_the_call() {
     let scratch = Scratch::new();

@@ -257,7 +257,7 @@ class Sessions:
         return status["input"]["state"] == "no" and program in (None, status["program"])
 
 
-# The programs that start others to sleep.
+# These start another program to sleep.
 SLEEPERS = {"shell": "sleep", "fish": "sleep", "gdb": "sleep"}
 
 
