@@ -320,13 +320,13 @@ while True:
     pid = os.fork()
     if pid == 0:
         if os.getpid() == wanted:
-            open(sys.argv[2], 'w').close()
             signal.pause()
         os._exit(0)
     if pid == wanted:
         break
     os.waitpid(pid, 0)
 signal.signal(signal.SIGTERM, lambda *_: (os.kill(wanted, signal.SIGKILL), os._exit(0)))
+open(sys.argv[2], 'w').close()
 signal.pause()
 "#;
 
