@@ -293,7 +293,7 @@ def table(sessions, name, command):
     if ready.returncode:
         wrong.append(f"{name}: {ready.stderr}")
     for text, expected in ROWS[name.split(":")[0]] if not wrong else []:
-        ran = sessions.ask(handle, text, SLEEPERS.get(name))
+        ran = sessions.ask(handle, text, SLEEPERS.get(name.split(":")[0]))
         # A line that a shell does not execute, or that a question stands in, has its answer, too.
         if ran.returncode or not is_right(expected, ran.stdout):
             shown = ran.stdout if len(ran.stdout) < 600 else ran.stdout[:300] + "..." + ran.stdout[-300:]
