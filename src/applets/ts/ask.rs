@@ -8,27 +8,28 @@
 //! asks a question; the next `ask` answers that. In any other program it ends
 //! when the program waits for input again.
 //!
-//! `ask` omits the prompt that ends the answer only if TEXT was typed at that same
-//! prompt, of the same process; digits may differ. It prints any other last
-//! line, because that may be a question. If the program draws the whole screen,
-//! `ask` prints the screen; use `key` and `screen` instead.
+//! `ask` omits the prompt after the answer only if TEXT was typed at the same
+//! prompt of the same process; digits may differ. It prints any other last line,
+//! because that may be a question. If the program draws the whole screen, `ask`
+//! prints the screen; use `key` and `screen` instead.
 //!
 //! Everything after SESSION is text, even `--words`. Calls to one session are
-//! queued. If a program asks a question meanwhile, a queued call does not type
-//! its text into that question and exits 125. On timeout `ask` prints what it can
-//! and how to read the rest, and leaves the program running.
+//! queued. If a program asks a question in the meantime, a queued call types
+//! nothing and exits 125. On timeout, `ask` prints what it can and how to read the
+//! rest, and leaves the program running.
 //!
 //! If the shell does not execute the text, `ask` exits 1 at once. Either the text
-//! is incomplete (ask the rest, or drop it with `key C-c`), or it contains a `!`.
+//! is incomplete (`ask` the rest, or discard it with `key C-c`), or it contains a
+//! `!`.
 //!
-//! With ssh, nbs cannot see whether the remote program reads input. The answer
-//! then ends at a line like a prompt or a question. If there is none, name a
-//! condition: --pattern for a server, --idle if nothing else works. Add --fail to
-//! any of them.
+//! With ssh, nbs cannot see whether the remote program is reading input. The
+//! answer then ends at a line that looks like a prompt or a question. If there is
+//! none, give a condition: --pattern for a server, --idle if nothing else works.
+//! Add --fail to any of them.
 //!
 //! Options:
 //!   --stdin           read the text from standard input
-//!   --paste           send a bracketed paste if the program enabled it; keeps
+//!   --paste           send a bracketed paste if the program has enabled it; keeps
 //!                     editors from indenting the text
 //!   --pattern=TEXT    wait until TEXT is printed (repeatable)
 //!   --regex=REGEX     wait until REGEX matches (repeatable)

@@ -2,12 +2,11 @@
 //!
 //! Usage: nbs-ts ensure --name=NAME [options] [COMMAND...]
 //!
-//! If a live session has the name, prints its handle (the newest one's, as @NAME
-//! does) and ignores the other options. If they confine the session and the live
-//! one may do more, `ensure` fails. If none is alive, it starts one as `create`
-//! would.
-//! The default command is `bash`, or `sh` if there is no bash. Concurrent calls
-//! start one session, and all print its handle.
+//! If live sessions have the name, prints the handle of the newest one and ignores
+//! the other options. If those confine the session and the live one may do more,
+//! `ensure` fails. If none is alive, it starts one as `create` would. The default
+//! command is `bash`, or `sh` if there is no bash. Concurrent calls start one
+//! session, and all print its handle.
 //!
 //! Options:
 //!   --name=NAME       the name: 1 to 64 of a-z A-Z 0-9 _ . -
@@ -19,36 +18,36 @@
 //!   --title=TEXT      a title, for `list --json` and events
 //!   --description=TEXT
 //!                     a description, for the same
-//!   --parent=TEXT     the session's requester, for the same
-//!   --timeout=TIME    end it this long after it starts
+//!   --parent=TEXT     who requested it, for the same
+//!   --timeout=TIME    end the session this long after it starts
 //!   --idle-timeout=TIME
-//!                     end it when nothing is printed or typed for TIME
+//!                     end it after TIME without output or input
 //!   --owner=PID       end it when that process ends
 //!   --max-log=SIZE    limit the log on disk; the oldest output goes first
 //!   --record          record the times of the output, for `cast`
-//!   --write-root=DIR  let its processes write only below DIR, to the terminal
-//!                     and in $TMPDIR, a private directory (repeatable)
-//!   --read-root=DIR   let its processes read only below DIR, the write roots
-//!                     and the system's directories, and write only below the
-//!                     write roots (repeatable; none: no DIR)
-//!   --no-network      allow them no sockets except socket pairs
+//!   --write-root=DIR  let its processes write only under DIR, to the terminal and
+//!                     in $TMPDIR, a private directory (repeatable)
+//!   --read-root=DIR   let its processes read only under DIR, the write roots and
+//!                     the system's directories, and write only under the write
+//!                     roots (repeatable; none: no DIR)
+//!   --no-network      allow no sockets except socket pairs
 //!   --connect=PORT    with --no-network: allow TCP connections to PORT
 //!                     (repeatable)
 //!   --clear-env       start with HOME, PATH, TERM, LANG, USER, SHELL, TMPDIR,
 //!                     what --env sets, and what nbs sets
-//!   --hide-env=GLOB   remove the variables with such names, except those of
-//!                     --env (repeatable)
+//!   --hide-env=GLOB   remove variables with matching names, except those of --env
+//!                     (repeatable)
 //!   --memory=SIZE     end it when its processes together use more than SIZE
-//!   --tasks=N         limit its processes and threads together
+//!   --tasks=N         limit the total number of processes and threads
 //!   --cpu=PERCENT     limit its processor time; 100 is one processor
-//!   --profile=NAME    add the options in the file NAME of 'profiles' in the state
+//!   --profile=NAME    add the options in the file profiles/NAME of the state
 //!                     directory, or of the built-in 'agent' ('nbs help limits');
-//!                     without this: $NBS_TS_PROFILE
+//!                     if not given: $NBS_TS_PROFILE
 //!   --no-helper       start it in this call's environment, without the helper
 //!   --require-helper  start it through nbs-ts-helper, or fail
 //!   --pager           keep the caller's pagers and credential prompts
-//!   --on=MACHINE      start it on that machine, whose name begins the handle;
-//!                     without this: on $NBS_TS_ON, else here
+//!   --on=MACHINE      start it on that machine, whose name prefixes the handle;
+//!                     if not given: on $NBS_TS_ON, else here
 //!   --json            print an object: handle, name, created
 //!
 //! Example:

@@ -3,10 +3,10 @@
 //! Usage: nbs-ts kill [options] SESSION...
 //!        nbs-ts kill [options] --all|--name=PATTERN
 //!
-//! Ends all processes of a session: background jobs, stopped jobs, and those that
-//! left it by setsid or a double fork. Sends SIGTERM first, then SIGKILL to those
-//! that are left. Returns as soon as all are gone. With --all or --name, prints a
-//! line for each session: handle, tab, name or `-`.
+//! Ends all processes of a session, including background jobs, stopped jobs, and
+//! those that left it by setsid or a double fork. Sends SIGTERM first, then
+//! SIGKILL to those that remain. Returns as soon as all are gone. With --all or
+//! --name, prints a line for each session: handle, tab, name or `-`.
 //!
 //! Options:
 //!   --grace=TIME      send SIGKILL this long after SIGTERM (default: 100ms)

@@ -3,27 +3,27 @@
 //! Usage: nbs-ts list [options]
 //!        nbs-ts list --follow --json [--name=PATTERN] [--on=MACHINE]
 //!
-//! Prints a tab-separated line for each, oldest first: handle, alive or dead, name
-//! (or -), command.
+//! Prints a tab-separated line for each session, oldest first: handle, alive or
+//! dead, name (or -), command.
 //!
-//! With --long, prints columns for a person: sessions that wait for input first,
+//! With --long, prints columns for a person: first sessions waiting for input,
 //! then those that are done. The activity is what the session reports (`report`),
 //! else what its program reports, else what nbs sees. It is waiting, failed, done,
 //! working, idle (a shell at its prompt) or dead. A session is waiting if a
-//! program waits for a line, a secret or, idle for a second, for keys. The next
+//! program waits for a line, a secret or, once idle for a second, keys. The next
 //! column shows since when.
 //!
 //! Options:
 //!   --long            show session, activity, since, program, directory, and
 //!                     the question or the last line printed
-//!   --waiting         like --long, only sessions that wait for input, and below
-//!                     them those that have failed or are done
+//!   --waiting         like --long, but only sessions waiting for input, then
+//!                     those that have failed or are done
 //!   --name=PATTERN    only sessions with this in their name
-//!   --on=MACHINE      list that machine's sessions (repeatable; all: this and
-//!                     all known machines); its name begins their handles
-//!   --follow          with --json: continue with sessions whose activity changes,
-//!                     or that are removed (which is then their activity)
-//!   --json            print an object for each; with activity, since, program,
+//!   --on=MACHINE      list that machine's sessions (repeatable; all: this and all
+//!                     known machines); its name prefixes their handles
+//!   --follow          with --json: continue with each session whose activity
+//!                     changes, or that is removed (`state`: removed)
+//!   --json            print an object for each: also activity, since, program,
 //!                     folder, last_line, question, report, stalled; with --long
 //!                     also listens: the TCP ports that its processes listen on
 //!

@@ -8,12 +8,12 @@
 //! Options:
 //!   --offset=N        begin at byte N of the output
 //!   --last=N          only the last N lines
-//!   --command=N       only the output of command N, as `history` numbers them
-//!   --limit=SIZE      read at most SIZE, from where it begins
+//!   --command=N       only the output of command N, as numbered by `history`
+//!   --limit=SIZE      read at most SIZE from there
 //!   --max=SIZE        print at most SIZE: start, end, and how to read the rest
 //!   --strip           remove escape sequences, and the \r right before a \n
 //!   --rendered        print the text as a person would see it: without escape
-//!                     sequences and overwritten text, long lines whole
+//!                     sequences or overwritten text, and with long lines whole
 //!   --ansi            with --rendered: keep colours
 //!   --json            print an object: output, offset, next_offset
 //!

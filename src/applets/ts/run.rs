@@ -13,26 +13,27 @@
 //! for more than a second, `run` exits 125.
 //!
 //! If the command waits for input for a second (a question, a pager, ssh, psql),
-//! `run` exits 123 and the command goes on. The output ends with the question,
-//! and an error line says how to answer. `run --resume` then prints the new
-//! output without the echo of the answer. A program that polls the keyboard while
-//! it prints or uses the CPU is not waiting. For a nested shell see `integrate`.
+//! `run` exits 123 and the command keeps running. The output ends with the
+//! question, and an error line says how to answer. `run --resume` then prints the
+//! new output without the echo of the answer. A program that polls the keyboard
+//! while it prints or uses the CPU is not waiting. For a nested shell, see
+//! `integrate`.
 //!
-//! If `run` is killed, its command goes on. `run --resume` then prints the output
-//! that the killed call did not print, and exits with the command's code.
+//! If `run` is killed, its command keeps running. `run --resume` then prints the
+//! output that the killed call did not print, and exits with the command's code.
 //!
-//! Job messages printed while the command runs are output. `read-new` prints
-//! those of the next prompt (`[1]+  Done`).
+//! Job messages printed while the command runs are part of its output. `read-new`
+//! prints those that precede the next prompt (`[1]+  Done`).
 //!
 //! Options:
 //!   --stdin           read the command, of any length, from standard input
-//!   --resume          resume the command that the last run left
+//!   --resume          resume the command that the last run left running
 //!   --input-after=TIME
-//!                     exit 123 after waiting this long (default: 1)
+//!                     exit 123 once it has waited this long (default: 1)
 //!   --no-input        keep waiting instead
 //!   --strip           remove escape sequences
-//!   --rendered        print the text as a person would see it, at the end:
-//!                     without escape sequences and overwritten text
+//!   --rendered        at the end, print the text as a person would see it:
+//!                     without escape sequences or overwritten text
 //!   --ansi            with --rendered: keep colours
 //!   --timeout=TIME    interrupt the command TIME after the call
 //!                     (default: never); give up 3 s later

@@ -4,12 +4,12 @@
 //!        nbs-ts screen --svg|--png [--scrollback=N] SESSION
 //!
 //! Prints a line for each row of the session's terminal, without trailing blanks.
-//! If the session is dead, prints its last screen. A call costs as much as was
-//! printed since the last one.
+//! If the session is dead, prints its last screen. The cost of a call grows with
+//! the output since the last one.
 //!
 //! Options:
-//!   --ansi            keep colours and styles; each line begins and ends with
-//!                     none
+//!   --ansi            keep colours and styles; each line starts and ends in the
+//!                     default style
 //!   --svg             draw a picture of a window, for a README or a report
 //!   --png             draw a picture of the rows, for a model
 //!   --scrollback=N    first print up to N of the last 2000 lines that have

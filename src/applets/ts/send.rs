@@ -4,43 +4,43 @@
 //!        nbs-ts send --stdin [options] SESSION
 //!        nbs-ts send --secret-fd=N|--secret-stdin [options] SESSION
 //!
-//! Types the words, joined by spaces, and a carriage return; without words, only
-//! that. Everything after SESSION is text, even `--words`: put options before it.
-//! Concurrent calls never mix their text. When the call returns, the terminal has
-//! accepted all of it.
+//! Types the words, joined by spaces, and a carriage return; without words, only a
+//! carriage return. Everything after SESSION is text, even `--words`: put options
+//! before it. Concurrent calls never mix their text. When the call returns, the
+//! terminal has accepted all of the text.
 //!
 //! --submit gives a task to a program that reads keys one by one, such as a coding
-//! agent. It waits until the program accepts a task, even right after its start,
-//! and types the text as one paste. When the program shows the text, it presses
+//! agent. It waits until the program is ready for a task, even right after it
+//! starts, and types the text as one paste. When the text appears, it presses
 //! Enter, and again if the program did not take the text. If the program never
-//! does, the error contains what is left in the input line. --submit also fails if
-//! a known program asks a question (see 'nbs-ts answer').
+//! does, the error shows what is left in the input line. --submit also fails if a
+//! known program asks a question (see 'nbs-ts answer').
 //!
-//! A secret, one line of text, is typed with a carriage return, and only while
-//! the program reads a line with the echo off (`secret` in `status --json`). nbs
-//! polls, because the kernel sends no event when a terminal's modes change. It
-//! looks whenever something is printed, and at intervals growing from 5 to 50 ms.
-//! With ssh, tmux or a container, the echo that counts is at the other end;
-//! --prompt then names the question that the secret answers.
+//! A secret, one line of text, is typed with a carriage return, and only while the
+//! program reads a line with echo off (`secret` in `status --json`). nbs polls,
+//! because the kernel sends no event when a terminal's modes change. It checks
+//! whenever something is printed, and at intervals growing from 5 to 50 ms. With
+//! ssh, tmux or a container, the echo that matters is at the other end; --prompt
+//! then names the question that the secret answers.
 //!
 //! Options:
 //!   --no-enter        do not type the carriage return
 //!   --stdin           read the text from standard input
-//!   --paste           as a bracketed paste if the program enabled it; else as it
-//!                     is
+//!   --paste           send a bracketed paste if the program has enabled it, else
+//!                     plain text
 //!   --submit          exit 0 only if the program took the text; 1 if not, 3 if it
 //!                     takes no input and nothing was typed, within --timeout (60
-//!                     if it is not given)
-//!   --secret-fd=N     read a secret from the caller's descriptor N, to its end;
-//!                     drop one newline at its end
+//!                     if not given)
+//!   --secret-fd=N     read a secret from the caller's descriptor N, up to end of
+//!                     file; drop one trailing newline
 //!   --secret-stdin    the same from standard input
 //!   --prompt=REGEX    type the secret when the text before the cursor matches
 //!                     REGEX, whatever the echo is
-//!   --no-secret       type nothing at a secret prompt: exit 1
+//!   --no-secret       type nothing at a secret prompt; exit 1
 //!   --timeout=TIME    wait this long for a program that does not read, or for a
 //!                     secret prompt (default: 10); the rest is never typed
-//!   --json            print an object with the number of bytes typed (of a
-//!                     secret: only that it was)
+//!   --json            print an object with the number of bytes typed (for a
+//!                     secret: only that it was typed)
 //!
 //! Example:
 //!   nbs-ts send "$h" make -j8 && nbs-ts wait-complete "$h"

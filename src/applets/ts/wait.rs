@@ -9,42 +9,41 @@
 //! the seconds of silence. `wait` waits for all sessions. If one fails, or ends
 //! before its condition is met, `wait` exits 1.
 //!
-//! `wait` searches what was printed since the last typed input, as a person sees
-//! it: without escape sequences or the echo of that input, and with \n for \r\n.
-//! A regex must match within a line, which may be unfinished. Silence is counted
-//! from the call at the earliest.
+//! `wait` searches what was printed since the last input, as a person sees it:
+//! without escape sequences or the echo of that input, and with \n for \r\n. A
+//! regex must match within a line, which may be unfinished. Silence before the
+//! call does not count.
 //!
-//! Use --complete for a shell's command, and --pattern for one that keeps running
-//! (a server that is ready). Use --input for a question or a REPL's answer,
-//! --stable before a `screen`, and --exit for a one-shot. Use --idle if nothing
-//! else works, and --fail with any of them. `run` and `ask` send and wait in one
-//! call.
+//! Use --complete for a shell command, and --pattern for one that keeps running (a
+//! server is ready). Use --input for a question or a REPL's answer, --stable
+//! before a `screen`, and --exit for a one-shot. Use --idle if nothing else works,
+//! and --fail with any of them. `run` and `ask` send and wait in one call.
 //!
-//! With ssh, nbs cannot see whether the remote program reads input. The last line
-//! must then look like a prompt or a question.
+//! With ssh, nbs cannot see whether the remote program is reading input. The last
+//! line must then look like a prompt or a question.
 //!
 //! Options:
 //!   --pattern=TEXT    TEXT is printed (repeatable)
 //!   --regex=REGEX     REGEX matches what is printed (repeatable)
 //!   --fail=TEXT       TEXT is printed: fail (repeatable)
-//!   --complete        the command typed last has ended, or ended before this
-//!                     call; or a one-shot has ended
+//!   --complete        the last command typed has ended, even before this call; or
+//!                     a one-shot has ended
 //!   --idle=TIME       nothing is printed for TIME
 //!   --stable=TIME     the screen is unchanged for TIME, whatever is printed (a
-//!                     spinner changes it, a cursor's move does not)
+//!                     spinner changes it, a cursor movement does not)
 //!   --input           the program waits for input, and has read what was typed
-//!   --waiting         the session waits for input: it reports so, or a program
-//!                     waits for a line, a secret or, idle for a second, for
-//!                     keys (`list --long` shows it)
+//!   --waiting         the session waits for input: it reports that, or a program
+//!                     waits for a line, a secret or, once idle for a second, keys
+//!                     (`list --long` shows it)
 //!   --done            a turn of the program has ended since the last input: it
 //!                     reports that it is done, has failed, or is idle again
 //!   --exit            the session ends
-//!   --offset=N        search the output from byte N on
+//!   --offset=N        search the output from byte N onward
 //!   --all             all live sessions
 //!   --name=PATTERN    all live sessions with this in their name
 //!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
 //!                     all: this and all known machines)
-//!   --any             wait for one session, not for all
+//!   --any             wait for any one session, not all
 //!   --timeout=TIME    give up after TIME (default: 60)
 //!   --json            print objects: handle, condition, detail, offset (in the
 //!                     output); for exit also ended_by, timed_out and signal
