@@ -4,14 +4,14 @@
 //!
 //! Serves that protocol on standard input and output, for agents without a shell.
 //! A client starts it. Its tools are create, run, send (text and keys), wait,
-//! screen, read, list and kill. Each is the command of `nbs-ts` of that name
-//! (`send` with keys: `key`; with an answer: `answer`). Its arguments are the
-//! command's options (`--idle-timeout` is idle_timeout). It returns the command's
-//! output as text, or the object of --json if the client reads that. It cuts
-//! output at 10 KB, and says at the end how to read the rest. Options that are
-//! useless to a client are not arguments: --owner, --parent, --pager, --no-helper
-//! and --require-helper of `create`, --follow of `list`, --svg of `screen`, and
-//! those for secrets.
+//! screen, read, list and kill. Each is the `nbs-ts` command of that name (`send`
+//! with keys: `key`; with an answer: `answer`). Its arguments are the command's
+//! options (`--idle-timeout` is idle_timeout). It returns the command's output as
+//! text, or the object of --json if the client reads that. It cuts output at 10
+//! KB, and says at the end how to read the rest. Options that are useless to a
+//! client are not arguments: --owner, --parent, --pager, --no-helper and
+//! --require-helper of `create`, --follow of `list`, --svg of `screen`, and those
+//! for secrets.
 //!
 //! Speaks version 2026-07-28, and 2025-11-25, 2025-06-18 and 2025-03-26, which
 //! begin with `initialize`. Calls run concurrently. A cancelled call ends: a

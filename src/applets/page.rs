@@ -2,21 +2,21 @@
 //!
 //! Usage: nbs-page [options]
 //!
-//! Serves a page that shows all sessions live: a wall of their screens, sessions
-//! that wait for input first. Open one to see it large with its scrollback, to
-//! type a line, and to press keys. The TCP ports that it listens on are links; one
-//! of another machine is forwarded for you. Prints the page's address, which
-//! contains a token, and serves until it is interrupted.
+//! Serves a page that shows all sessions live: a wall of their screens, with those
+//! waiting for input first. Open one to enlarge it, see its scrollback, type a
+//! line and press keys. The TCP ports that it listens on are links; a port on
+//! another machine is forwarded for you. Prints the page's address, which contains
+//! a token, and serves until it is interrupted.
 //!
 //! Anyone with the token can do what you can do, such as type into your shells.
-//! The token is stored in the state directory. It is valid until --new-token.
-//! Only this machine can reach the page; from elsewhere, forward the port:
-//! ssh -L 8080:ADDRESS. The page rejects processes of this machine that are
-//! confined by --write-root, whatever token they have.
+//! The token is stored in the state directory. It is valid until --new-token. Only
+//! this machine can reach the page; from elsewhere, forward the port: ssh -L
+//! 8080:ADDRESS. The page rejects local processes confined by --write-root,
+//! whatever token they have.
 //!
 //! Options:
-//!   --listen=IP:PORT  serve there (default: 127.0.0.1, and the port of last
-//!                     time, if it is free; port 0 is any), without encryption
+//!   --listen=IP:PORT  serve there (default: 127.0.0.1, and the last port used, if
+//!                     it is free; port 0 is any), without encryption
 //!   --on=MACHINE      show that machine's sessions (repeatable; all: this and
 //!                     all known machines)
 //!   --new-token       make a new token, and reject the old one

@@ -10,10 +10,10 @@
 //!
 //! A background monitor ends the worker's sessions, that is, those with its handle
 //! in their names. It does so when the State in the task file is completed, done,
-//! failed or escalated; at the timeout; or when the task file has been gone for
-//! 5 s. It saves their output in WORKER.log beside the task file (whose times are
+//! failed or escalated; at the timeout; or when the task file has been gone for 5
+//! s. It saves their output in WORKER.log beside the task file (whose times are
 //! UTC). Its own log is $TMPDIR/nbs-spawn-worker-monitor-PID.log (--json prints
-//! the path). SIGTERM to the monitor ends worker and monitor.
+//! the path). SIGTERM to the monitor ends the worker and the monitor.
 //!
 //! SKILL-FILE is a path from here, or from ~/.nbs. The agent is nbs-claude, from
 //! PROJECT-ROOT/.nbs/bin, PROJECT-ROOT/bin, ~/.nbs/bin or PATH. INSTRUCTIONS may
@@ -39,15 +39,15 @@
 //!   --wait=WORKER     wait until that worker has ended, and print its state
 //!   --timeout=TIME    limit the task's time (default: 10m); with --wait, the
 //!                     wait's time (default: unlimited)
-//!   --startup=TIME    if no session appears in this time, the monitor notes it
-//!                     (default: 15s)
+//!   --startup=TIME    if no session appears within this time, the monitor notes
+//!                     it (default: 15s)
 //!   --agent=PATH      the agent's program
 //!   --profile=NAME    the agent's sessions have that profile ('nbs help limits'),
-//!                     or the monitor ends the worker; without this:
+//!                     or the monitor ends the worker; if not given:
 //!                     $NBS_TS_PROFILE
 //!   --root=DIR        the project of --wait and --list (default: .)
 //!   --on=MACHINE      on that machine, with PROJECT-ROOT and SKILL-FILE there,
-//!                     relative to its home directory; without this: on
+//!                     relative to its home directory; if not given: on
 //!                     $NBS_TS_ON. Workers there are MACHINE:WORKER, also for
 //!                     --wait. With --list repeatable; all: this and all known
 //!                     machines ('nbs help machines')

@@ -4,7 +4,7 @@
 //!
 //! For programs that drive a terminal by running `tmux`. There is no server: a
 //! pane is a session of nbs, which `nbs-ts list` shows by the name
-//! `tmux.SESSION.WINDOW.PANE`. Only `nbs --install --tmux` makes a link `tmux`.
+//! `tmux.SESSION.WINDOW.PANE`. Only `nbs --install --tmux` makes a `tmux` link.
 //!
 //! For commands, flags and format variables: nbs help tmux
 //!

@@ -1,13 +1,14 @@
-//! answer - answer what a program asks
+//! answer - answer a program's question
 //!
 //! Usage: nbs-ts answer [options] SESSION TEXT...
 //!
-//! Answers the question that `status --json` shows (`question`, `choices`), by the
-//! keys that the program wants: a number, arrows and Enter, or a line. TEXT is the
-//! number of a choice, its text or how that begins, or `yes` or `no` for the first
-//! choice that says so. If there are no choices, or one of them takes any text,
-//! TEXT is typed. It fails if nothing asks, and if the question is still there
-//! afterwards. At a secret prompt it types nothing; see 'nbs-ts send'.
+//! Answers the question that `status --json` shows (`question`, `choices`), with
+//! the keys that the program expects: a number, arrows and Enter, or a line. TEXT
+//! is the number of a choice, its text or the start of it, or `yes` or `no` for
+//! the first choice that says so. If there are no choices, or one of them takes
+//! any text, TEXT is typed. `answer` fails if there is no question, or if it is
+//! still there afterwards. At a secret prompt, it types nothing; see 'nbs-ts
+//! send'.
 //!
 //! Options:
 //!   --question-id=ID  fail if the question is not the one with this `question_id`

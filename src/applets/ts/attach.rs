@@ -6,20 +6,20 @@
 //! Prints the output from its beginning and continues as more arrives. When the
 //! session has ended, `attach` says so and exits 0.
 //!
-//! With --interactive all keys go to the session, and its terminal gets the size
-//! of the window. The last window to attach or resize sets the size. When all
-//! have detached, the terminal has its own size again.
+//! With --interactive, all keys go to the session, and its terminal gets the size
+//! of the window. The last window to attach or resize sets the size. When all have
+//! detached, the terminal returns to its own size.
 //!
 //! Options:
 //!   --last=N          begin with the last N lines
-//!   --new             begin with what is printed from now on
+//!   --new             skip the output so far
 //!   --interactive     show the screen on this terminal and type into it; C-\
 //!                     and then d detaches (C-\ twice types one)
 //!   --read-only       only show the screen: no key goes to the session, and its
-//!                     terminal keeps its size; of a larger one, show the part
+//!                     terminal keeps its size; if that is larger, show the part
 //!                     around the cursor; C-\ and then d detaches
 //!   --json            print frames, for a program that shows the terminal
-//!                     elsewhere: an object a line, whose type is init, output,
+//!                     elsewhere: one object per line, of type init, output,
 //!                     resize and, at the end, pty_exited
 //!   --legacy-exit     end the frames with {"type":"exit","code":N} instead
 //!

@@ -3,12 +3,12 @@
 //! Usage: nbs-ts cast [--command=N] SESSION
 //!
 //! Prints the output of a session that was created with --record, with its times
-//! and the terminal's sizes. If the session is alive, prints them up to now. Omits
-//! the shell's marks. The format is asciicast v2, one JSON value per line, which
-//! asciinema plays.
+//! and the terminal's sizes. If the session is alive, prints the recording so far.
+//! Omits the shell's marks. The format is asciicast v2, one JSON value per line,
+//! which asciinema plays.
 //!
 //! Options:
-//!   --command=N       only what command N printed, as `history` numbers them
+//!   --command=N       only the output of command N, as numbered by `history`
 //!
 //! Example:
 //!   nbs-ts cast @demo > demo.cast; asciinema play demo.cast

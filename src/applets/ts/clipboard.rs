@@ -2,9 +2,9 @@
 //!
 //! Usage: nbs-ts clipboard [--json] SESSION
 //!
-//! Prints the text that a program put on its terminal's clipboard last (OSC 52),
-//! byte for byte. That is the session's own: nbs does not touch the clipboard of
-//! the desktop, and answers no program that asks for it.
+//! Prints the text that a program last put on its terminal's clipboard (OSC 52),
+//! byte for byte. This clipboard is the session's own: nbs does not touch the
+//! desktop's, and answers no program that asks for it.
 //!
 //! Options:
 //!   --json            print an object: handle, text

@@ -2,15 +2,15 @@
 //!
 //! Usage: nbs-ts cp [options] SOURCE... DEST
 //!
-//! A file of another machine is MACHINE:PATH, from the home directory there if it
-//! is relative. Write ./a:b for a file here whose name has a colon. As with cp(1),
-//! DEST is a directory to copy into, or the new name of a single SOURCE. Modes and
-//! times are kept, and links in a directory remain links.
+//! A file on another machine is MACHINE:PATH; a relative PATH starts at the home
+//! directory there. For a local file with a colon in its name, write ./a:b. As
+//! with cp(1), DEST is a directory to copy into, or the new name of a single
+//! SOURCE. Modes and times are kept, and links in a directory remain links.
 //!
-//! A file appears as a whole or not at all, and takes the place of a link of its
-//! name. While the connection is lost the copy waits, and then goes on where it
-//! was. Between two machines, the data passes through this one. On a terminal, a
-//! line shows the progress.
+//! A file appears as a whole or not at all, and replaces a link of the same name.
+//! If the connection is lost, the copy waits, then continues where it stopped.
+//! Data between two other machines passes through this one. On a terminal, a line
+//! shows the progress.
 //!
 //! Options:
 //!   --recursive       copy directories with their contents; also -r

@@ -7,8 +7,8 @@
 //! to fix it. Exits 1 if anything is bad.
 //!
 //! Then checks the state directory (`sessions`). Prints a line for each defect,
-//! such as an unknown file, a cursor beyond its log, or a process that is left
-//! of an ended session.
+//! such as an unknown file, a cursor beyond its log, or a process left over from
+//! an ended session.
 //!
 //! Options:
 //!   --on=MACHINE      check that machine (repeatable; all: this and all known

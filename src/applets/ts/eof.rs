@@ -2,10 +2,10 @@
 //!
 //! Usage: nbs-ts eof [options] SESSION
 //!
-//! Waits until a program reads the terminal, then types its end-of-file character
-//! (usually C-d), or C-d if the program reads single keys. After half a line it
-//! types the character twice, because the first only ends that line, without a
-//! newline.
+//! Waits until a program reads the terminal, then types the terminal's end-of-file
+//! character (usually C-d), or C-d if the program reads single keys. After a
+//! partial line, it types the character twice, because the first only ends that
+//! line, without a newline.
 //!
 //! If no program reads the terminal, or a full-screen program does, types nothing
 //! and exits 1. `key C-d` types the key regardless.

@@ -2,20 +2,20 @@
 //!
 //! Usage: nbs-ts events [--follow [--waiting]] [options]
 //!
-//! Prints a JSON object for each ended session, on a line, in the order in which
-//! they ended: exit code, signal, what ended it, its last lines. Includes removed
-//! sessions until `gc` drops them.
+//! Prints a line for each ended session, in the order in which they ended: a JSON
+//! object with exit code, signal, what ended it, and its last lines. Includes
+//! removed sessions until `gc` drops them.
 //!
 //! Options:
-//!   --follow          continue with each session that ends from now on, once
-//!   --waiting         with --follow: also print, once each time, when a session
-//!                     starts to wait for input ("type":"waiting") and no call
-//!                     waits on it, what a session reports ("type":"report"),
-//!                     and the notices that its program sends to the terminal
-//!                     ("type":"notice")
+//!   --follow          continue with each session as it ends, once
+//!   --waiting         with --follow: also print each time a session starts to
+//!                     wait for input with no call waiting on it
+//!                     ("type":"waiting"), what a session reports
+//!                     ("type":"report"), and the notices that its program sends
+//!                     to the terminal ("type":"notice")
 //!   --name=PATTERN    only sessions with this in their name
-//!   --on=MACHINE      show that machine's sessions (repeatable; all: this and
-//!                     all known machines); its name begins their handles
+//!   --on=MACHINE      show that machine's sessions (repeatable; all: this and all
+//!                     known machines); its name prefixes their handles
 //!   --json            no effect: the output is always JSON
 //!
 //! Example:

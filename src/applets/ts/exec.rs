@@ -2,21 +2,22 @@
 //!
 //! Usage: nbs-ts exec MACHINE COMMAND...
 //!
-//! Joins the words of COMMAND with spaces and gives them to `sh -c` there, in the
-//! home directory, as ssh does. Everything after MACHINE is the command, except
-//! `--` in front of it. There is no terminal. Standard input, output and error
-//! are the program's own, byte for byte, and so is the end of each.
+//! Joins the words of COMMAND with spaces and passes them to `sh -c` there, in the
+//! home directory, as ssh does. Everything after MACHINE is the command, except a
+//! leading `--`. There is no terminal. Standard input, output and error are the
+//! program's own, byte for byte, including the end of each.
 //!
 //! SIGINT, SIGTERM and SIGHUP are passed on. When the program or this call ends,
 //! so does everything that the program has started there, except sessions. While
-//! the connection is lost, the program goes on, and nothing is lost or repeated.
+//! the connection is lost, the program keeps running; no output is lost or
+//! repeated.
 //!
 //! It can replace ssh: `rsync -e 'nbs-ts exec'`,
 //! `GIT_SSH_COMMAND='nbs-ts exec' git clone MACHINE:repo`.
 //!
 //! Exit codes:
-//!   N                 the program's own; 128 and the number of the signal that
-//!                     ended it
+//!   N                 the program's own, or 128 plus the number of the signal
+//!                     that ended it
 //!   4                 bad arguments
 //!   126               the command cannot be executed
 //!   127               the command was not found

@@ -3,12 +3,12 @@
 //! Usage: nbs-ts find [options] NAME
 //!
 //! The whole name must match. If several sessions match, `find` prints the newest
-//! live one; if none is alive, the newest dead one. In other commands, @NAME is
+//! live one; if none is alive, the newest dead one. In other commands, @NAME means
 //! the same session.
 //!
 //! Options:
 //!   --on=MACHINE      search that machine (repeatable; all: this and all known
-//!                     machines); its name begins the handles
+//!                     machines); its name prefixes the handles
 //!   --json            print an object: handle, name
 //!
 //! Example:

@@ -1,15 +1,15 @@
-//! forward - make a port of another machine reachable here, or vice versa
+//! forward - make a port on another machine reachable here, or vice versa
 //!
 //! Usage: nbs-ts forward [options] MACHINE FORWARD...
 //!
-//! FORWARD is [BIND:]PORT[:HOST:PORT], as for `ssh -L`: listens on PORT here, and
-//! connects from the machine to HOST:PORT, or to the same port of the machine.
-//! Each side may also be the path of a socket, with a slash in it. It listens on
-//! 127.0.0.1 unless BIND says otherwise (* for all addresses; [::1] for IPv6).
+//! FORWARD is [BIND:]PORT[:HOST:PORT], as in `ssh -L`: listens on PORT here, and
+//! connects from the machine to HOST:PORT, or to the same port on the machine.
+//! Either side may also be the path of a socket, with a slash in it. nbs listens
+//! on 127.0.0.1 unless BIND says otherwise (* for all addresses; [::1] for IPv6).
 //!
-//! Prints a line for each FORWARD when it listens, such as
+//! Prints a line for each FORWARD when it is listening, such as
 //! `forward: 127.0.0.1:8080 -> devbox:8080`. It ends with this call. While the
-//! connection to the machine is lost, what was connected waits up to 60 seconds.
+//! connection to the machine is lost, open connections wait for up to 60 seconds.
 //!
 //! Options:
 //!   --reverse         listen on the machine, and connect from here

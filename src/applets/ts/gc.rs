@@ -4,14 +4,14 @@
 //!
 //! Keeps sessions that are alive or being created. Also removes what a killed
 //! `create` or `kill` left, and drops the events of removed sessions that ended
-//! as long ago (at least 4 hours, while anyone follows the events). Prints a line
-//! for each session that it removed, and a count.
+//! that long ago (at least 4 hours, while anyone follows them). Prints a line for
+//! each session that it removed, and a count.
 //!
 //! Options:
-//!   --hours=N         remove those that died N hours ago (default: 4)
+//!   --hours=N         remove those that died at least N hours ago (default: 4)
 //!   --ttl=TIME        the same, as a time like 30m
 //!   --keep=N          keep only the N that died last; without --hours or --ttl,
-//!                     however long ago
+//!                     however old those are
 //!   --on=MACHINE      clean up that machine (repeatable; all: this and all known
 //!                     machines)
 //!   --json            print an object for each session removed

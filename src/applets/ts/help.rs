@@ -9,12 +9,12 @@
 //! Options:
 //!   --topic           print the topic if a command has the same name
 //!   --skill           print a page of Markdown that teaches an agent which call
-//!                     and which wait to use when
+//!                     and which wait to use
 //!   --json            print an object: commands, a list of objects: name,
-//!                     summary, usage, options (name, value, default,
-//!                     repeatable, help), operands (name, optional, repeatable,
-//!                     text) and exits; with COMMAND just its object; of a
-//!                     topic: name, summary, text; of --skill: skill
+//!                     summary, usage, options (name, value, default, repeatable,
+//!                     help), operands (name, optional, repeatable, text) and
+//!                     exits; with COMMAND, just its object; for a topic: name,
+//!                     summary, text; for --skill: skill
 //!
 //! Example:
 //!   nbs-ts help send

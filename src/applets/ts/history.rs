@@ -7,18 +7,18 @@
 //! first: number, start, duration, exit code, directory, command. A running
 //! command has neither a duration nor an exit code. Without SESSION, shows the
 //! session that the call runs in. With --all or --name, sorts the commands of all
-//! sessions, on all machines, by their start; each line then begins with the
-//! session's handle.
+//! sessions, on all machines, by start; each line then begins with the session's
+//! handle.
 //!
 //! The shells are those that report: the session's own, and nested ones after
 //! `integrate`. `read --command=N` prints the output of command N. nbs drops the
 //! oldest commands after some thousands.
 //!
 //! Options:
-//!   --failed          only commands with an exit code other than 0
+//!   --failed          only commands with a non-zero exit code
 //!   --grep=REGEX      only commands that match, or whose directory does
 //!   --since=TIME      only commands that began at most TIME ago
-//!   --last=N          of those, only the last N
+//!   --last=N          only the last N of those
 //!   --follow          continue with each command that ends, until the session
 //!                     ends; omit running ones
 //!   --export=FORM     print another form: otel (for each command that has ended,

@@ -5,18 +5,18 @@
 //! AGENT is claude, codex, copilot, cursor, gemini, opencode or qwen. `install`
 //! adds hooks to its settings that call `report` when it begins to work, asks for
 //! permission, or is done (cursor: only when it is done). Everything else in its
-//! settings stays unchanged, including comments. If the hooks are there already,
-//! `install` changes nothing. It prints what you must still confirm in the agent.
-//! `remove` removes them. `show` prints the file, whether they are in it, and its
-//! content with them.
+//! settings stays unchanged, including comments. If the hooks are already there,
+//! `install` changes nothing. It prints what you still have to confirm in the
+//! agent. `remove` removes the hooks. `show` prints the file's path, whether they
+//! are in it, and its content with them.
 //!
-//! The settings are where the agent looks for them: below your home directory, or
-//! where CLAUDE_CONFIG_DIR, CODEX_HOME, COPILOT_HOME or XDG_CONFIG_HOME say.
-//! Outside a session the hooks do nothing.
+//! The settings are where the agent looks for them: in your home directory, or
+//! where CLAUDE_CONFIG_DIR, CODEX_HOME, COPILOT_HOME or XDG_CONFIG_HOME points.
+//! Outside a session, the hooks do nothing.
 //!
 //! Options:
 //!   --json            print an object: agent, file, installed, changed, confirm;
-//!                     of `show`, content
+//!                     for `show`, content
 //!
 //! Example:
 //!   nbs-ts hooks show claude

@@ -7,12 +7,12 @@
 //! From then on, `run`, `ask`, `wait --complete`, `wait-complete` and the state
 //! `prompt` work in that shell. When it ends, they work in the outer shell again.
 //!
-//! `integrate` types a line of POSIX sh (of fish, in a fish of this machine),
-//! and, without an echo, what follows. It then clears that line, and keeps it out
-//! of the history if the shell allows that (bash and fish; zsh with
-//! hist_ignore_space). It types nothing into a secret prompt, or into a program
-//! that is visibly not a shell. A shell that already reports is left as it is.
-//! Integrate it again after `suspend` and `fg`.
+//! `integrate` types a line of POSIX sh (or of fish, in a local fish) and then,
+//! without echo, the rest. It then clears that line, and keeps it out of the
+//! history if the shell allows that (bash and fish; zsh with hist_ignore_space).
+//! It types nothing into a secret prompt, or into a program that is visibly not a
+//! shell. A shell that already reports is left as it is. Integrate it again after
+//! `suspend` and `fg`.
 //!
 //! Options:
 //!   --timeout=TIME    wait this long for the shell's answer (default: 5)

@@ -4,21 +4,21 @@
 //!
 //! The names are tmux's: Enter, Tab, Escape, Space, BSpace, Insert, Delete, Home,
 //! End, PageUp, PageDown, Up, Down, Left, Right, F1 to F12 and BTab. The keypad
-//! has KP0 to KP9, KPEnter, KP+, KP-, KP*, KP/ and `KP.`. Every single character
-//! is a name, too. C- (or ^), M-, S- and Super- before it are Ctrl, Meta, Shift
+//! has KP0 to KP9, KPEnter, KP+, KP-, KP*, KP/ and `KP.`. Any single character is
+//! a name, too. The prefixes C- (or ^), M-, S- and Super- mean Ctrl, Meta, Shift
 //! and Super: C-c, M-x, C-Left, ^D. `key` sends what xterm would send, in the
 //! modes that the program has set (application cursor keys, application keypad).
 //! If the program has enabled kitty's keyboard protocol, it can tell all
 //! combinations apart: S-Enter, C-S-x, Super-x. Otherwise S-Enter is Enter.
 //!
-//! A key that the terminal now turns into a signal (C-c, C-\, C-z) acts at once,
-//! even if the program is not reading and typed input is queued. The terminal
-//! then discards that input, up to the end of what was being typed. A `send` that
-//! had begun fails; one that is still queued goes on.
+//! A key that the terminal currently turns into a signal (C-c, C-\, C-z) acts at
+//! once, even if the program is not reading and typed input is queued. The
+//! terminal then discards that input, up to the end of what was being typed. A
+//! `send` that had begun fails; one that is still queued proceeds.
 //!
 //! Options:
-//!   --stdin           type the text on standard input first, without Enter
-//!   --no-secret       type keys but no text at a secret prompt: exit 1
+//!   --stdin           first type the text from standard input, without Enter
+//!   --no-secret       type keys but no text at a secret prompt; exit 1
 //!   --timeout=TIME    wait this long for a program that does not read
 //!                     (default: 10); the rest is never typed
 //!   --json            print an object with the number of bytes typed

@@ -6,9 +6,9 @@
 //!        nbs-ts machine remove NAME
 //!
 //! Sessions on a machine are called MACHINE:HANDLE or MACHINE:@NAME. COMMAND must
-//! connect its standard input and output to a POSIX sh there. If a machine was
-//! not added, nbs connects to the host of that name by ssh. nbs keeps the words
-//! as they are in $NBS_TS_HOME/machines, and expands nothing in them.
+//! connect its standard input and output to a POSIX sh there. If a machine was not
+//! added, nbs connects to the host of that name by ssh. nbs stores the words as
+//! they are in $NBS_TS_HOME/machines, and expands nothing in them.
 //!
 //! `list` prints a tab-separated line for each machine that was added or is
 //! connected: name, connection (up or down), version of nbs there, system and

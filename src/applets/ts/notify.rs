@@ -3,11 +3,11 @@
 //! Usage: nbs-ts notify [--command=CMD] [--osc] [--webhook-file=FILE] [options]
 //!
 //! Runs until SIGTERM or C-c. Sends a notice once for each session that starts to
-//! wait for input, is done, fails or ends. A session that a call waits on needs
-//! no notice. Sessions that already wait get one at the start. It sleeps while
+//! wait for input, is done, fails or ends. A session that a call waits on gets no
+//! notice. Sessions already waiting get one at the start. `notify` sleeps while
 //! nothing happens.
 //!
-//! sh runs CMD. Its standard input has the notice as an object: event, handle,
+//! sh runs CMD. Its standard input is the notice as an object: event, handle,
 //! name, text. Its environment has NBS_EVENT (waiting, done, failed or ended),
 //! NBS_HANDLE, NBS_NAME, NBS_TEXT and NBS_LINE (the notice in one line).
 //!
@@ -17,9 +17,9 @@
 //!   --webhook-file=FILE
 //!                     post it with curl to the URL in FILE, as an object with
 //!                     the line in `text`
-//!   --plain           post only the line, as ntfy wants it
-//!   --every=TIME      send at most one notice per session in TIME, the last one
-//!                     if it still holds (default: 5)
+//!   --plain           post only the line, as ntfy expects
+//!   --every=TIME      send at most one notice per session in TIME: the last, if
+//!                     it still holds (default: 5)
 //!   --quiet=HH:MM-HH:MM
 //!                     send nothing between these times of day; afterwards send
 //!                     what still holds

@@ -4,7 +4,7 @@
 //!
 //! Concurrent calls never print a byte twice and never miss one. The cursor moves
 //! only when everything has been written; if a reader is killed, the next one
-//! prints the same again. Waits up to 10 s if the cursor is in use, then exits 3
+//! prints the same output. Waits up to 10 s if the cursor is in use, then exits 3
 //! and names the process that uses it. NBS_TS_OUTPUT (raw, strip or rendered)
 //! applies if neither --strip nor --rendered is given.
 //!
@@ -12,9 +12,9 @@
 //!   --reader=NAME     use a cursor of this name instead of the common one
 //!   --max=SIZE        print at most SIZE: start, end, and how to read the rest
 //!   --strip           remove escape sequences, and the \r right before a \n;
-//!                     leaves an incomplete sequence for the next call
+//!                     leave an incomplete sequence for the next call
 //!   --rendered        print the text as a person would see it: without escape
-//!                     sequences and overwritten text, long lines whole
+//!                     sequences or overwritten text, and with long lines whole
 //!   --ansi            with --rendered: keep colours
 //!   --json            print an object: output, offset, next_offset
 //!

@@ -3,13 +3,13 @@
 //! Usage: nbs-ts render [options] < FILE
 //!        nbs-ts render --svg|--png [--size=COLSxROWS] [--scrollback=N] < FILE
 //!
-//! Does what `screen` does, for any bytes on standard input and without a
+//! Does what `screen` does, but for any bytes on standard input, without a
 //! session.
 //!
 //! Options:
 //!   --size=COLSxROWS  the terminal's size (default: 80x24)
-//!   --ansi            keep colours and styles; each line begins and ends with
-//!                     none
+//!   --ansi            keep colours and styles; each line starts and ends in the
+//!                     default style
 //!   --svg             draw a picture of a window, for a README or a report
 //!   --png             draw a picture of the rows, for a model
 //!   --scrollback=N    first print up to N of the last 2000 lines that have

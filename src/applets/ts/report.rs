@@ -2,20 +2,20 @@
 //!
 //! Usage: nbs-ts report [options] [SESSION] STATE [TEXT...]
 //!
-//! A program in a session calls it, as the hooks of an agent do (help workers
-//! shows them). `list --long`, `status --json`, `top` and `wait --waiting` show
-//! the report until something is typed into the session, or the next report.
+//! Programs in a session call this, as an agent's hooks do (see 'nbs help
+//! workers'). `list --long`, `status --json`, `top` and `wait --waiting` show the
+//! report until something is typed into the session, or the next report.
 //!
 //! STATE is working, waiting (for input; TEXT is the question), done, failed or
-//! idle; clear removes the report. Without SESSION, it is the session that the
-//! call runs in. Everything after STATE is TEXT.
+//! idle; clear removes the report. Without SESSION, the session is the one that
+//! the call runs in. Everything after STATE is TEXT.
 //!
-//! Outside of a session, `report` sends the same to its terminal, by the program
+//! Outside a session, `report` sends the same to its terminal by the program
 //! status protocol (OSC 7501). If there is no terminal, it fails.
 //!
 //! Options:
-//!   --hook            without TEXT: read it from the JSON that agents give their
-//!                     hooks on standard input (message, or tool_name)
+//!   --hook            without TEXT: read it from the JSON that agents pass to
+//!                     their hooks on standard input (message, or tool_name)
 //!   --quiet           without a session and a terminal, do nothing: exit 0
 //!   --json            print errors as an object
 //!

@@ -4,14 +4,14 @@
 //!        nbs-ts restart --boot [options]
 //!
 //! Starts a session with the same command, directory, name, size and settings
-//! (except --owner), and prints its handle. It has the environment of this call:
-//! nbs never stores environment values. The dead session stays, and its
+//! (except --owner), and prints its handle. The new session has the environment of
+//! the call: nbs never stores environment values. The dead session stays, and its
 //! `status --json` names the new one (restarted_as). While that one is alive,
-//! `restart` prints its handle; if it has ended, `restart` restarts it.
-//! Concurrent calls start one session, and all print its handle.
+//! `restart` prints its handle; if it has ended, `restart` restarts it. Concurrent
+//! calls start one session, and all print its handle.
 //!
 //! With --boot: restarts all sessions that a reboot ended, by a shutdown or a
-//! power cut, and that were not restarted yet. To do so at each start, give cron
+//! power cut, and that were not restarted yet. To do so at each boot, give cron
 //! the line `@reboot nbs-ts restart --boot`; `help sessions` shows a systemd user
 //! unit.
 //!
@@ -20,8 +20,8 @@
 //!   --env=KEY=VALUE   set an environment variable (repeatable)
 //!   --no-helper       start it in this call's environment, without the helper
 //!   --require-helper  start it through nbs-ts-helper, or fail
-//!   --json            print an object for each: handle, and restarted, the dead
-//!                     one's
+//!   --json            print an object for each: handle, and restarted (the dead
+//!                     session's handle)
 //!
 //! Example:
 //!   nbs-ts restart @build

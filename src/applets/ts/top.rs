@@ -2,15 +2,15 @@
 //!
 //! Usage: nbs-ts top [options]
 //!
-//! Shows the list of `list --long`, sessions that wait for input first, and below
-//! it the last commands and the screen of the selected session. Redraws only on
-//! changes. Hides the session that it is called in.
+//! Shows the list of `list --long`, with sessions waiting for input first, and
+//! below it the last commands and the screen of the selected session. Redraws only
+//! on changes. Hides the session that it is called in.
 //!
 //! Arrows or j and k select a session, and n the next one that waits. Enter
-//! attaches (C-\ d detaches). The key a answers a question, as `answer` does. It
-//! gives an idle program a line, as `send --submit` does, and hides it at a secret
-//! prompt. After a question, x ends a session or removes a dead one. / filters by
-//! a text, Escape shows all again, and q quits.
+//! attaches (C-\ d detaches). The key a answers a question, as `answer` does, or
+//! gives an idle program a line, as `send --submit` does. At a secret prompt, it
+//! hides what you type. After confirmation, x ends a session or removes a dead
+//! one. / filters by text, Escape shows all again, and q quits.
 //!
 //! Options:
 //!   --name=PATTERN    only sessions with this in their name

@@ -1,10 +1,11 @@
-//! wait-pattern - wait until the output contains a text
+//! wait-pattern - wait until the output contains a string
 //!
 //! Usage: nbs-ts wait-pattern [--offset=N|--new] [options] SESSION PATTERN
 //!
-//! PATTERN is plain bytes. It is searched for from the beginning of the output,
-//! or from where the options say. An empty one matches any output. The echo of
-//! typed text matches, too. If the session ends before a match, fails at once.
+//! PATTERN is plain bytes. The search starts at the beginning of the output, or
+//! where the options say. An empty PATTERN matches any output. The echo of typed
+//! text matches, too. If the session ends before a match, `wait-pattern` fails at
+//! once.
 //!
 //! Options:
 //!   --offset=N        search from byte N on
