@@ -7,8 +7,7 @@
 //! is the number of a choice, its text or the start of it, or `yes` or `no` for
 //! the first choice that says so. If there are no choices, or one of them takes
 //! any text, TEXT is typed. `answer` fails if there is no question, or if it is
-//! still there afterwards. At a secret prompt, it types nothing; see 'nbs-ts
-//! send'.
+//! still there afterwards. At a secret prompt, it types nothing; see `send`.
 //!
 //! Options:
 //!   --question-id=ID  fail if the question is not the one with this `question_id`

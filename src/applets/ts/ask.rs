@@ -5,8 +5,8 @@
 //!
 //! Waits until the program reads input, types TEXT and Enter, and prints the
 //! answer without the echo. In a shell, the answer ends when the command ends or
-//! asks a question; the next `ask` answers that. In any other program it ends
-//! when the program waits for input again.
+//! asks a question; the next `ask` answers it. In any other program, it ends when
+//! the program waits for input again.
 //!
 //! `ask` omits the prompt after the answer only if TEXT was typed at the same
 //! prompt of the same process; digits may differ. It prints any other last line,
@@ -43,9 +43,9 @@
 //!   --strip           remove colours, even with --ansi
 //!   --max=SIZE        print at most SIZE: start, end, and how to read the rest
 //!   --timeout=TIME    give up after TIME (default: 60)
-//!   --json            print an object: handle, output, condition, detail (such
-//!                     as a command's exit code), terminal (its state), question
-//!                     (the row that asks, or null), offset (in the output log)
+//!   --json            print an object: handle, output, condition, detail (such as
+//!                     a command's exit code), terminal (its state), question (its
+//!                     line, or null), offset (in the output log)
 //!
 //! Exit codes:
 //!   0                 a condition was met; by default: the command ended, the

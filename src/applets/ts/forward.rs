@@ -8,8 +8,9 @@
 //! on 127.0.0.1 unless BIND says otherwise (* for all addresses; [::1] for IPv6).
 //!
 //! Prints a line for each FORWARD when it is listening, such as
-//! `forward: 127.0.0.1:8080 -> devbox:8080`. It ends with this call. While the
-//! connection to the machine is lost, open connections wait for up to 60 seconds.
+//! `forward: 127.0.0.1:8080 -> devbox:8080`. Forwarding ends with this call. While
+//! the connection to the machine is lost, open connections wait for up to 60
+//! seconds.
 //!
 //! Options:
 //!   --reverse         listen on the machine, and connect from here

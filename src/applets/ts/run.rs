@@ -29,7 +29,7 @@
 //!   --stdin           read the command, of any length, from standard input
 //!   --resume          resume the command that the last run left running
 //!   --input-after=TIME
-//!                     exit 123 once it has waited this long (default: 1)
+//!                     exit 123 once the command has waited this long (default: 1)
 //!   --no-input        keep waiting instead
 //!   --strip           remove escape sequences
 //!   --rendered        at the end, print the text as a person would see it:

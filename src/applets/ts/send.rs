@@ -4,10 +4,10 @@
 //!        nbs-ts send --stdin [options] SESSION
 //!        nbs-ts send --secret-fd=N|--secret-stdin [options] SESSION
 //!
-//! Types the words, joined by spaces, and a carriage return; without words, only a
-//! carriage return. Everything after SESSION is text, even `--words`: put options
-//! before it. Concurrent calls never mix their text. When the call returns, the
-//! terminal has accepted all of the text.
+//! Types the words, if any, joined by spaces, and a carriage return. Everything
+//! after SESSION is text, even `--words`: put options before it. Concurrent calls
+//! never mix their text. When the call returns, the terminal has accepted all of
+//! the text.
 //!
 //! --submit gives a task to a program that reads keys one by one, such as a coding
 //! agent. It waits until the program is ready for a task, even right after it
@@ -18,10 +18,10 @@
 //!
 //! A secret, one line of text, is typed with a carriage return, and only while the
 //! program reads a line with echo off (`secret` in `status --json`). nbs polls,
-//! because the kernel sends no event when a terminal's modes change. It checks
-//! whenever something is printed, and at intervals growing from 5 to 50 ms. With
-//! ssh, tmux or a container, the echo that matters is at the other end; --prompt
-//! then names the question that the secret answers.
+//! because the kernel sends no event for that: whenever something is printed, and
+//! at intervals growing from 5 to 50 ms. With ssh, tmux or a container, the echo
+//! that matters is at the other end; --prompt then names the question that the
+//! secret answers.
 //!
 //! Options:
 //!   --no-enter        do not type the carriage return
@@ -35,7 +35,7 @@
 //!                     file; drop one trailing newline
 //!   --secret-stdin    the same from standard input
 //!   --prompt=REGEX    type the secret when the text before the cursor matches
-//!                     REGEX, whatever the echo is
+//!                     REGEX, with echo on or off
 //!   --no-secret       type nothing at a secret prompt; exit 1
 //!   --timeout=TIME    wait this long for a program that does not read, or for a
 //!                     secret prompt (default: 10); the rest is never typed

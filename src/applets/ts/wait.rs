@@ -15,9 +15,9 @@
 //! call does not count.
 //!
 //! Use --complete for a shell command, and --pattern for one that keeps running (a
-//! server is ready). Use --input for a question or a REPL's answer, --stable
-//! before a `screen`, and --exit for a one-shot. Use --idle if nothing else works,
-//! and --fail with any of them. `run` and `ask` send and wait in one call.
+//! server). Use --input for a question or a REPL's answer, --stable before a
+//! `screen`, and --exit for a one-shot. Use --idle if nothing else works, and
+//! --fail with any of them. `run` and `ask` send and wait in one call.
 //!
 //! With ssh, nbs cannot see whether the remote program is reading input. The last
 //! line must then look like a prompt or a question.
