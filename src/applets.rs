@@ -290,14 +290,14 @@ fn overview() -> String {
         "nbs - terminal sessions for programs\n\nUsage: nbs APPLET [arguments], or a link named \
          nbs-APPLET\n\n{}\n\
          Options:\n  \
-         --list                    the link names, one a line\n  \
+         --list                    the link names, one per line\n  \
          --install [--symlink|--hard] [--force] [--tmux] DIR\n                            \
-         make the links in DIR, all or none; a link that\n                            \
-         exists is kept; another file of that name is not\n                            \
-         replaced without --force; --tmux: a link `tmux`, too\n  \
-         --install --prefix=DIR    put this file and its links below DIR/bin, man pages\n                            \
-         and completions below DIR/share; a file for another\n                            \
-         architecture that lies beside this one as nbs-ARCH, too\n  \
+         make the links in DIR, all or none; keep links that\n                            \
+         exist; replace other files of these names only\n                            \
+         with --force; with --tmux, also make a link `tmux`\n  \
+         --install --prefix=DIR    put this file and its links in DIR/bin, man pages\n                            \
+         and completions in DIR/share; also nbs-ARCH, a file\n                            \
+         for another architecture, if it is beside this one\n  \
          --completions SHELL       a script that completes commands, options and\n                            \
          sessions, for bash, zsh or fish\n  \
          --man NAME                the page of nbs or of a link for man(1)\n  \

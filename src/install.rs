@@ -143,7 +143,7 @@ pub(crate) fn below(
     for (path, item, place) in wanted {
         match place {
             Place::Closed => fs::set_permissions(&path, fs::Permissions::from_mode(item.mode))
-                .trying(format!("make '{}' usable by everybody", path.display()))?,
+                .trying(format!("make '{}' usable by everyone", path.display()))?,
             _ => item.put(&path).trying(format!("put '{}' there", path.display()))?,
         }
     }

@@ -41,8 +41,7 @@ use crate::{
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
     if io::stdin().is_terminal() {
-        let hint =
-            "standard input is a terminal, but a client's messages should come there; see 'nbs-mcp --help'";
+        let hint = "standard input is a terminal, not a client; see 'nbs-mcp --help'";
         cli::warn("nbs-mcp", hint);
     }
     mcp::serve(&Tools::new(applets::page_of_verb), call.has("owner"), call.has("structured"))

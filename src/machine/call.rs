@@ -215,7 +215,7 @@ impl RemoteCall {
         }
         self.starts += 1;
         if self.starts > MOST_BRIDGES {
-            return Err(self.end.lost("its bridge ends again and again"));
+            return Err(self.end.lost("its bridge keeps ending"));
         }
         self.stream = connect(&self.state_dir, self.end.machine(), near_end::patience(self.timeout))
             .map_err(|failure| self.end.lost(failure.message().unwrap_or("its bridge ended")))?;

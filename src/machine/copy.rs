@@ -330,7 +330,7 @@ struct Receiver<'a, Input> {
 }
 
 fn nonsense() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "invalid data came from the other end")
+    io::Error::new(io::ErrorKind::InvalidData, "the other end sent invalid data")
 }
 
 /// Errors are those of the stream.

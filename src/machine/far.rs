@@ -54,7 +54,7 @@ pub(crate) fn connect(id: &str, content: &str) -> Result<()> {
     let folder = machine::folder(&state_dir, FAR)?;
     let name = format!("{id}-{content}");
     let deadline = Deadline::after(Duration::from_secs(20));
-    let what = "start what executes calls here";
+    let what = "start the process for calls here";
     let stream = daemon::connect_or_start(&folder, &name, what, deadline, &|| {
         let mut command = child::ourselves(machine::FAR_ROLE);
         command.args(["serve", id, content]);

@@ -284,8 +284,8 @@ impl FarEnd {
         let Some(call) = self.calls.iter_mut().find(|call| is_it(call)) else {
             let refused = match self.calls.len() < MOST_CALLS {
                 // This includes a call that was given up, but whose process still exists.
-                _ if self.abandoned.contains(&order.key) => Some("it was given up there"),
-                _ if self.calls.iter().any(|call| call.key == order.key) => Some("it was given up there"),
+                _ if self.abandoned.contains(&order.key) => Some("it was abandoned there"),
+                _ if self.calls.iter().any(|call| call.key == order.key) => Some("it was abandoned there"),
                 true => None,
                 false => Some("too many calls at the same time"),
             };

@@ -131,7 +131,7 @@ fn one(value: Value) -> Message {
         None if fields.contains_key("result") || fields.contains_key("error") => {
             return Message::Response(fields);
         }
-        _ => return invalid(known, "method is not a text"),
+        _ => return invalid(known, "method is not a string"),
     };
     let params = match fields.remove("params") {
         Some(Value::Object(params)) => params,
@@ -140,7 +140,7 @@ fn one(value: Value) -> Message {
     };
     match id {
         Some(Some(id)) => Message::Request(RpcRequest { id, method, params }),
-        Some(None) => invalid(None, "id is not a text or a whole number"),
+        Some(None) => invalid(None, "id is not a string or a whole number"),
         None => Message::Notification { method, params },
     }
 }

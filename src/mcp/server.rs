@@ -483,7 +483,7 @@ impl Server<'_> {
             }
         };
         let Some(name) = params.get("name").and_then(Value::as_str) else {
-            return Err(refuse(INVALID_PARAMS, "invalid params: name is not a text".into()));
+            return Err(refuse(INVALID_PARAMS, "invalid params: name is not a string".into()));
         };
         let Some(invocation) = self.tools.invocation(name, arguments) else {
             let name = name.chars().take(100).collect::<String>();
@@ -826,7 +826,7 @@ fn is_stateless(request: &RpcRequest) -> std::result::Result<bool, RpcError> {
             refusal.data = Some(data.value());
             return Err(refusal);
         }
-        Some(_) => return Err(refuse(INVALID_PARAMS, format!("invalid params: {VERSION} is not a text"))),
+        Some(_) => return Err(refuse(INVALID_PARAMS, format!("invalid params: {VERSION} is not a string"))),
     }
     match meta.get(CAPABILITIES) {
         Some(Value::Object(_)) => Ok(true),

@@ -270,8 +270,8 @@ const SESSIONS: &str = "sessions: their handles, or @ and their names";
 const KEYS: &str = "keys to type, after the text if there is one, like Enter, C-c, Up";
 const TEXT: &str = "the text to type; Enter follows, unless there are keys or no_enter is true; with \
     keys and no_enter false, Enter follows, too";
-const ANSWER: &str = "instead of a text: the answer to what the program asks: the number of a choice, how it begins, \
-    yes or no, or a text; `list` with waiting shows the question";
+const ANSWER: &str = "instead of text: the answer to the program's question: the number of a choice, how it begins, \
+    yes or no, or free text; `list` with waiting shows the question";
 const COMMAND: &str = "the command line, of any length; for a shell, it may have several lines";
 
 /// A text about options in terms of arguments: `--idle-timeout` is `idle_timeout`.
@@ -355,7 +355,7 @@ impl Tool<'_> {
         }
         let answers = is_given("answer");
         if answers && (has_keys || is_given("text")) {
-            return Err("cannot answer and type a text or keys; give only one of them".to_owned());
+            return Err("cannot answer and type text or keys; give only one of them".to_owned());
         }
         let which = if answers { 2 } else { usize::from(has_keys) };
         let command = self.row.commands[which];
@@ -461,8 +461,8 @@ impl Argument<'_> {
             let wanted = match self.takes {
                 Takes::Nothing => "true or false",
                 Takes::Number => "a whole number",
-                Takes::Text => "a text",
-                Takes::Texts => "a list of texts",
+                Takes::Text => "a string",
+                Takes::Texts => "a list of strings",
             };
             format!("the value of {} is not {wanted}", self.name)
         };
@@ -548,9 +548,9 @@ mod tests {
                 "{\"session\":\"a\",\"command\":\"b\",\"json\":true}",
                 "'json' is not an argument of run",
             ),
-            ("run", "{\"session\":{},\"command\":\"b\"}", "the value of session is not a text"),
+            ("run", "{\"session\":{},\"command\":\"b\"}", "the value of session is not a string"),
             ("run", "{\"session\":\"a\",\"command\":\"b\",\"strip\":1}", "is not true or false"),
-            ("create", "{\"command\":\"b\",\"env\":[[]]}", "is not a list of texts"),
+            ("create", "{\"command\":\"b\",\"env\":[[]]}", "is not a list of strings"),
             ("send", "{\"session\":\"a\",\"keys\":[\"b\"],\"paste\":true}", "cannot paste keys"),
             ("list", "{\"follow\":true}", "'follow' is not an argument of list"),
             ("kill", "{\"session\":\"a\",\"sessions\":[\"b\"]}", "'session' is not an argument of kill"),

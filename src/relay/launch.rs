@@ -132,7 +132,7 @@ pub(crate) fn refusal(call: &str, error: &io::Error) -> String {
 
 /// The remedy for that.
 pub(crate) const SOCKETS_FIX: &str = "call nbs-ts outside of it, or let it use sockets (Codex: \
-                                      'network_access = true' below [sandbox_workspace_write])";
+                                      'network_access = true' in [sandbox_workspace_write])";
 
 /// The relay's message: a warning, if there is one, or why there is no session.
 fn handle(words: &[u8]) -> std::result::Result<Option<String>, Option<String>> {

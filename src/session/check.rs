@@ -159,7 +159,7 @@ impl StateDir {
     fn faults_of_rules(&self) -> Vec<Fault> {
         let path = self.path().join(rules::FOLDER);
         let told = |(name, why): (String, Option<String>)| {
-            let what = format!("the rules in '{}/{name}' are not followed: {}", path.display(), why?);
+            let what = format!("the rules in '{}/{name}' are ignored: {}", path.display(), why?);
             Some(Fault { what, fix: "see 'nbs help waiting' for how rules are written".into() })
         };
         self.own_rules().into_iter().filter_map(told).collect()
@@ -249,8 +249,10 @@ impl StateDir {
                 Ok(_) => format!("'nbs-ts kill {handle}' ends it, unless it should stay"),
                 Err(_) => format!("'kill {pid}' ends it, unless it should stay"),
             };
-            let what =
-                format!("process {pid} ({}) is left of session '{handle}', which has ended", process.name);
+            let what = format!(
+                "process {pid} ({}) is left over from session '{handle}', which has ended",
+                process.name
+            );
             faults.push(Fault { what, fix });
         }
         faults
@@ -465,7 +467,7 @@ fn fault(session: &SessionDir, what: &str) -> Fault {
     Fault {
         what: format!("session '{handle}': {what}"),
         fix: format!(
-            "save what you need of it, then 'nbs-ts kill {handle}'; if you did not change its files, this \
+            "save what you need from it, then 'nbs-ts kill {handle}'; if you did not change its files, this \
              is a bug of nbs"
         ),
     }

@@ -447,7 +447,7 @@ impl RelayClient {
                 Ok(Some(true))
             }
             Received::Response(Response::Typed { .. }) => {
-                Err(self.refused("type the secret into the terminal", "only a part was typed"))
+                Err(self.refused("type the secret into the terminal", "only part of it was typed"))
             }
             Received::Response(Response::Refused { .. }) => Ok(Some(false)),
             Received::Response(_) => Err(self.misunderstood()),

@@ -328,7 +328,7 @@ fn compile(stanza: Stanza) -> Result<Rules, String> {
             return Err(bad(&format!("a stanza has at most {MOST_LINES} lines")));
         }
         if names.is_empty() {
-            return Err(bad("a stanza begins with 'program' and its names"));
+            return Err(bad("a stanza must begin with 'program' and its names"));
         }
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let doing = |word: &str| match word {
@@ -343,14 +343,14 @@ fn compile(stanza: Stanza) -> Result<Rules, String> {
                 let (word, regex) = second();
                 let keys = Keys::WORDS.into_iter().find(|(known, _)| *known == word);
                 let Some((_, keys)) = keys else {
-                    return Err(bad("'asks' is followed by digit, arrows, row, letter or line"));
+                    return Err(bad("'asks' must be followed by digit, arrows, row, letter or line"));
                 };
                 (About::Row(Shows::Asks(keys)), regex)
             }
             "title" | "notice" => {
                 let (word_of, regex) = second();
                 let Some(doing) = doing(word_of) else {
-                    return Err(bad("'title' and 'notice' are followed by asks, works or rests"));
+                    return Err(bad("'title' and 'notice' must be followed by asks, works or rests"));
                 };
                 (if word == "title" { About::Title(doing) } else { About::Notice(doing) }, regex)
             }
@@ -592,11 +592,11 @@ mod tests {
     #[test]
     fn an_invalid_rule_is_named_by_its_line() {
         for (text, why) in [
-            ("works x", "line 1: a stanza begins with 'program'"),
+            ("works x", "line 1: a stanza must begin with 'program'"),
             ("program a\nworks [", "line 2: this is not a regular expression"),
             ("program a\n\n# b\nworks", "line 4: a regular expression is missing"),
-            ("program a\nasks x", "line 2: 'asks' is followed by digit, arrows, row, letter or line"),
-            ("program a\ntitle x y", "line 2: 'title' and 'notice' are followed by"),
+            ("program a\nasks x", "line 2: 'asks' must be followed by digit, arrows, row, letter or line"),
+            ("program a\ntitle x y", "line 2: 'title' and 'notice' must be followed by"),
             ("program a\nwoks x", "line 2: 'woks' is not program, asks"),
             (
                 "program a\nworks ((a{1,20}){1,20}){1,20}b",

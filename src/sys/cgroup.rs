@@ -223,7 +223,7 @@ fn naming(parent: &Path, error: io::Error) -> io::Error {
 fn ours() -> io::Result<(PathBuf, PathBuf)> {
     let (mount, root) = mount()?;
     let path = path_in(&fs::read_to_string("/proc/self/cgroup")?, &root);
-    let path = path.ok_or_else(|| io::Error::other("our own cgroup is not to be seen here"))?;
+    let path = path.ok_or_else(|| io::Error::other("our own cgroup is not visible here"))?;
     Ok((mount.join(path), mount))
 }
 

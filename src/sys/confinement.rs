@@ -128,7 +128,7 @@ impl Confinement {
     pub(crate) fn check(&self) -> io::Result<()> {
         let too_low = |(resource, _)| getrlimit(resource).maximum.is_some_and(|most| most < 2 * TAG);
         if TAGGED_LIMITS.into_iter().any(too_low) {
-            return Err(io::Error::other("there already is a hard limit on locks or on the resident set"));
+            return Err(io::Error::other("there is already a hard limit on locks or on the resident set"));
         }
         self.ruleset()?;
         if self.filter().is_some() {

@@ -28,7 +28,7 @@ pub(crate) fn our_file(called_as: &Path) -> io::Result<PathBuf> {
         }
         Err(error) => Err(io::Error::new(
             error.kind(),
-            format!("/proc/self/exe cannot be read: {error}; try to call it by its path"),
+            format!("/proc/self/exe cannot be read: {error}; try calling it by its path"),
         )),
         found => found,
     }

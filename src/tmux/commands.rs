@@ -68,7 +68,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     for (flag, value) in given {
         match flag {
             'V' => return cli::print(format!("tmux {VERSION}\n")),
-            'C' => return Err(Failure::failed("control mode is not there".into())),
+            'C' => return Err(Failure::failed("control mode is not supported".into())),
             'L' => name = Some(value),
             'S' => path = Some(value),
             'f' => files.push(value),

@@ -561,7 +561,7 @@ fn left_sessions(folder: &Folder) -> Vec<(String, String)> {
         let target = Target::Handle(handle.clone());
         if StateDir::open().and_then(|state_dir| state_dir.session(&target)).is_ok() {
             let what =
-                format!("session '{handle}' was begun by a call that was killed, and no pane names it");
+                format!("session '{handle}' was started by a call that was killed, and no pane names it");
             faults.push((
                 what,
                 format!("'nbs-ts kill {handle}' ends it, and so does the next pane that is made"),

@@ -68,7 +68,7 @@ impl CreateOptions {
             ..Settings::default()
         };
         if let Some(option) = call.option_behind(SessionSpec::is_interactive) {
-            let message = format!("'{option}' stands after the shell; options of nbs-ts go before it");
+            let message = format!("'{option}' comes after the shell; nbs-ts options go before it");
             return Err(Failure::bad_args(message));
         }
         let mut command = call.text();

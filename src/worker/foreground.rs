@@ -69,7 +69,7 @@ impl ForegroundJob {
             u8::try_from(128 + signal).unwrap_or(u8::MAX),
             "interrupted",
             Some(format!(
-                "worker '{}' was ended because we got {}; see '{}'",
+                "worker '{}' was ended by {}; see '{}'",
                 task.worker(),
                 signals::name(signal),
                 task.path().display()

@@ -247,7 +247,7 @@ impl Monitor {
             Ok(Some(why)) => self.finish(&why),
             Ok(None) => return self.log.remove(),
             Err(failure) => {
-                self.log.log(&format!("cannot go on: {failure}"));
+                self.log.log(&format!("cannot continue: {failure}"));
                 self.end_all(EndedBy::Kill);
             }
         }
@@ -342,7 +342,7 @@ impl Monitor {
         let result = self.look_at_all();
         let trouble = result.err().map(|failure| failure.to_string());
         if trouble != self.trouble {
-            self.log.log(trouble.as_deref().unwrap_or("goes on as usual"));
+            self.log.log(trouble.as_deref().unwrap_or("continues as usual"));
             self.trouble = trouble;
         }
     }

@@ -19,7 +19,7 @@ fn faults(scratch: &Scratch) -> Option<String> {
 fn all_in_order(scratch: &Scratch) {
     eventually("all being in order", || {
         let told = faults(scratch).unwrap_or_default();
-        assert!(told.lines().all(|line| line.contains(" is left of session ")), "{told}");
+        assert!(told.lines().all(|line| line.contains(" is left over from session ")), "{told}");
         told.is_empty()
     });
 }
@@ -157,7 +157,7 @@ fn doctor_names_processes_left_and_its_advice_helps() {
     eventually("the end of what has its terminal", || !is_running(&shell));
     let found = faults(&scratch).unwrap();
     assert!(
-        found.lines().count() == 1 && found.contains(&format!("process {left} (sleep) is left of")),
+        found.lines().count() == 1 && found.contains(&format!("process {left} (sleep) is left over from")),
         "{found}"
     );
     // The exit record that the relay could not write is there by now.
@@ -177,7 +177,7 @@ fn doctor_names_processes_of_an_incomplete_session() {
     let mut left = scratch.command("sleep").arg("1000").env("NBS_TS_SESSION", "0123abcd").spawn().unwrap();
     let is_told = || {
         let told = scratch.ts(&["doctor"]).out();
-        told.contains(&format!("process {} (sleep) is left of", left.id()))
+        told.contains(&format!("process {} (sleep) is left over from", left.id()))
     };
     // It is being made for as long as its lock is held.
     lock.lock().unwrap();

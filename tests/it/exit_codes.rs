@@ -128,7 +128,7 @@ fn an_error_names_what_was_probably_meant() {
         scratch.ts(&[theirs]).code(4).complains(&format!("try 'nbs-ts {ours}'"));
     }
     for words in [&["create", "bash", "--name=x"][..], &["ensure", "--name=y", "bash", "-l", "--cwd=/"]] {
-        scratch.ts(words).code(4).complains("options of nbs-ts go before it");
+        scratch.ts(words).code(4).complains("nbs-ts options go before it");
     }
     // The options of a script are its own.
     scratch.ts(&["create", "bash", "script", "--name=x"]).code(0);

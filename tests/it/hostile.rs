@@ -496,7 +496,7 @@ fn a_secret_of_which_only_a_part_went_in_is_told_of() {
     let _forger = start(&mut command);
     eventually("the forged relay", || scratch.state().join("ready").exists());
     let ran = scratch.ts_with_input(&["send", "--secret-stdin", &handle], b"correct horse\n").code(1);
-    ran.complains("only a part was typed");
+    ran.complains("only part of it was typed");
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn install_needs_no_proc_where_it_is_called_by_its_path() {
         assert_eq!(fs::read_link(&link).unwrap(), scratch.path.join("nbs"));
         run(scratch.command(link).arg("list")).code(0).silent();
     }
-    install("nbs", "by-name").code(1).complains("try to call it by its path");
+    install("nbs", "by-name").code(1).complains("try calling it by its path");
 }
 
 #[test]

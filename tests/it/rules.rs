@@ -164,11 +164,11 @@ fn rules_of_ones_own_go_first_and_a_broken_file_is_named_and_ignored() {
     fs::write(rules.join("broken"), "program mytool\nworks [\n").unwrap();
     agent.is("waiting", "rule");
     let told = agent.scratch.ts(&["doctor"]).code(1).out();
-    assert!(told.contains("broken' are not followed: line 2: this is not a regular expression"), "{told}");
+    assert!(told.contains("broken' are ignored: line 2: this is not a regular expression"), "{told}");
     fs::remove_file(rules.join("broken")).unwrap();
     std::os::unix::fs::symlink(rules.join("mine"), rules.join("other")).unwrap();
     let told = agent.scratch.ts(&["doctor"]).code(1).out();
-    assert!(told.contains("other' are not followed: 'other' is a symbolic link\n"), "{told}");
+    assert!(told.contains("other' are ignored: 'other' is a symbolic link\n"), "{told}");
 }
 
 /// Prints an agent's recorded output up to the position in the file `upto`. With `mute`, without its own

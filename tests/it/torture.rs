@@ -318,7 +318,7 @@ fn in_order(scratch: &Scratch) {
         let ran = scratch.ts(&["doctor"]);
         let told = ran.out();
         let mut bad = told.lines().filter(|line| line.starts_with("bad")).peekable();
-        if bad.peek().is_some() && bad.all(|line| line.contains(" is left of session ")) {
+        if bad.peek().is_some() && bad.all(|line| line.contains(" is left over from session ")) {
             return false;
         }
         ran.code(0).stdout_has("all in order");

@@ -105,7 +105,7 @@ fn state_directory() -> CheckResult {
         )
     })?;
     state_dir.events().map_err(|failure| {
-        (failure.to_string(), "move it away; it only has what ended sessions left".to_owned())
+        (failure.to_string(), "move it away; it holds only what ended sessions left".to_owned())
     })?;
     let beside = state_dir.path().join(format!("{TRIAL}{}", std::process::id()));
     let written = fs::write(&beside, "x");

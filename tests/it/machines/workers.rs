@@ -70,7 +70,7 @@ fn a_job_on_another_machine_ends_with_who_waits_for_it() {
     };
     let told = job();
     run(Command::new("kill").arg(told.pid().to_string())).code(0);
-    told.finish().code(143).stdout("").complains("was ended because we got SIGTERM");
+    told.finish().code(143).stdout("").complains("was ended by SIGTERM");
     there.ts(&["list", "--on=box"]).code(0).stdout("");
     let asked = job();
     let session = there.ts(&["list", "--on=box"]).out().split('\t').next().unwrap().to_owned();

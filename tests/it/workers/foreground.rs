@@ -76,7 +76,7 @@ fn a_worker_in_the_foreground_ends_with_all_its_sessions_when_it_is_told_to() {
         };
         eventually("one without an environment", || !shed().is_empty());
         signal(name, &job.pid().to_string());
-        let ran = job.finish().code(code).stdout("").complains("was ended because we got SIG");
+        let ran = job.finish().code(code).stdout("").complains("was ended by SIG");
         assert!(scratch.processes().is_empty(), "{} {:?}", ran.err(), scratch.processes());
         assert_eq!((shed().as_str(), project.live_sessions().as_str()), ("", ""));
         let mut left: Vec<_> = tree(&project.root.join(".nbs/workers"))
@@ -172,7 +172,7 @@ fn a_job_that_is_cancelled_as_it_begins_leaves_its_task_file_and_nothing_else() 
         if strike == "-KILL" {
             ran.signal(9)
         } else {
-            ran.code(code).complains("was ended because")
+            ran.code(code).complains("was ended by SIG")
         };
         eventually("the end of all", || scratch.processes().is_empty());
         let has_begun = project.root.join("prompt").exists();
