@@ -13,7 +13,8 @@
 //!
 //! What it may consist of, `src/help/page.rs` tells; one that is otherwise fails the
 //! build. A file without a `Usage:` line is an internal role: it gets a row of
-//! its own table, so that it can be started but is listed nowhere.
+//! its own table, so that it can be started but is listed nowhere. The header of a command of
+//! `nbs-ts` also has a line `Task: `, by which `nbs-ts help` lists it; no page shows that line.
 
 #[path = "src/packed/model.rs"]
 mod model;
@@ -39,12 +40,15 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
     let mut texts = Texts::default();
     let (applets, roles) = rows(&root.join("src/applets"));
+    let (verbs, _) = rows(&root.join("src/applets/ts"));
+    declare(&root.join("src/applets.rs"), applets.iter().chain(&roles));
+    declare(&root.join("src/applets/ts.rs"), verbs.iter());
     let applets = table("APPLETS", "What can be called, as `nbs --list` shows it.", &applets, &mut texts);
     let roles = table("ROLES", "What the file starts itself as.", &roles, &mut texts);
     fs::write(out.join("applets.rs"), applets + &roles).unwrap();
-    let (verbs, _) = rows(&root.join("src/applets/ts"));
+    let tasks = tasks(&verbs);
     let verbs = table("VERBS", "The commands of `nbs-ts`.", &verbs, &mut texts);
-    fs::write(out.join("verbs.rs"), verbs).unwrap();
+    fs::write(out.join("verbs.rs"), verbs + &tasks).unwrap();
     for file in TEXTS {
         texts.add(file, &fs::read_to_string(root.join("src").join(file)).unwrap());
     }
@@ -203,8 +207,47 @@ fn without_what_is_for_us(text: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
+/// Under which `nbs-ts help` lists the commands.
+const TASKS: [&str; 7] = ["Start", "Do", "Wait", "See", "End", "On machines", "Maintain"];
+
+fn tasks(verbs: &[Row]) -> String {
+    for Row { module, task, .. } in verbs {
+        let is_known = task.as_ref().is_some_and(|task| TASKS.contains(&task.as_str()));
+        assert!(
+            is_known,
+            "src/applets/ts/{module}.rs: the header needs a line `//! Task: T`, T in {TASKS:?}"
+        );
+    }
+    let of_task = |task: &str| -> Vec<&str> {
+        let verbs = verbs.iter().filter(|verb| verb.task.as_deref() == Some(task));
+        verbs.map(|verb| verb.name.as_str()).collect()
+    };
+    let tasks: String = TASKS.map(|task| format!("    ({task:?}, &{:?}),\n", of_task(task))).concat();
+    format!(
+        "/// The tasks of the overview, each with its commands.\nconst TASKS: &[(&str, &[&str])] = &[\n{tasks}];\n"
+    )
+}
+
+/// Brings the `mod` lines of `parent` up to date. They stand in the source, and not in a file that is made with
+/// each build, because rustfmt and rust-analyzer find files by them.
+fn declare<'a>(parent: &Path, rows: impl Iterator<Item = &'a Row>) {
+    let mut modules: Vec<String> = rows.map(|row| format!("mod {};\n", row.module)).collect();
+    modules.sort();
+    let text = fs::read_to_string(parent).unwrap();
+    let start = text.find("\nmod ").unwrap() + 1;
+    let end = start + text[start..].find("\n\n").unwrap() + 1;
+    if text[start..end] != modules.concat() {
+        let text = text[..start].to_owned() + &modules.concat() + &text[end..];
+        let failed =
+            |error| panic!("cannot bring the `mod` lines of {} up to date: {error}", parent.display());
+        fs::write(parent, text).unwrap_or_else(failed);
+        println!("cargo::warning=brought the `mod` lines of {} up to date", parent.display());
+    }
+}
+
 struct Row {
     name: String,
+    task: Option<String>,
     summary: String,
     is_called: bool,
     help: String,
@@ -228,11 +271,13 @@ fn rows(folder: &Path) -> (Vec<Row>, Vec<Row>) {
 
 fn row(path: &Path) -> Row {
     let text = fs::read_to_string(path).unwrap();
-    let header: Vec<&str> = text
+    let mut header: Vec<&str> = text
         .lines()
         .map_while(|line| line.strip_prefix("//!"))
         .map(|line| line.strip_prefix(' ').unwrap_or(line))
         .collect();
+    let task = header.iter().find_map(|line| line.strip_prefix("Task: ")).map(str::to_owned);
+    header.retain(|line| !line.starts_with("Task: "));
     let help = header.join("\n") + "\n";
     let (name, summary) = header
         .first()
@@ -246,6 +291,7 @@ fn row(path: &Path) -> Row {
     };
     Row {
         name: name.to_owned(),
+        task,
         summary: summary.to_owned(),
         is_called,
         syntax,

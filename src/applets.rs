@@ -1,8 +1,7 @@
 //! The applets: what they are, which one was called, and how a call ends.
 //!
 //! An applet of `nbs` and a verb of `nbs-ts` are the same thing at two depths,
-//! a row made from the header of its file by `build.rs`. To add one: write the
-//! file, add its `mod` line.
+//! a row made from the header of its file by `build.rs`, which also writes the `mod` lines.
 
 mod bridge;
 mod call;

@@ -65,36 +65,6 @@ use crate::{
 
 include!(concat!(env!("OUT_DIR"), "/verbs.rs"));
 
-/// The tasks of the overview, each with its commands.
-const TASKS: [(&str, &[&str]); 7] = [
-    ("Start", &["create", "ensure", "restart"]),
-    ("Do", &["run", "ask", "answer", "integrate", "send", "key", "eof", "resize"]),
-    ("Wait", &["wait", "wait-complete", "wait-pattern"]),
-    (
-        "See",
-        &[
-            "read-new",
-            "read",
-            "screen",
-            "clipboard",
-            "attach",
-            "list",
-            "top",
-            "find",
-            "status",
-            "history",
-            "report",
-            "pwd",
-            "cast",
-            "render",
-            "notify",
-        ],
-    ),
-    ("End", &["kill", "exit-code", "events"]),
-    ("On machines", &["exec", "cp", "forward", "machine"]),
-    ("Maintain", &["hooks", "doctor", "gc", "help"]),
-];
-
 /// Commands of tmux, screen and docker, and ours for the same.
 const OTHERS: [(&str, &str); 16] = [
     ("attach-session", "attach --interactive"),
@@ -182,19 +152,4 @@ fn by_task() -> String {
         }
     }
     lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_command_is_listed_with_one_task() {
-        let listed: Vec<&str> = TASKS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
-        for name in VERBS.iter().map(|verb| verb.name) {
-            let times = listed.iter().filter(|listed| **listed == name).count();
-            assert_eq!(times, 1, "'{name}' belongs once into TASKS in src/applets/ts.rs");
-        }
-        assert_eq!(listed.len(), VERBS.len(), "{listed:?}");
-    }
 }

@@ -1,4 +1,5 @@
 //! answer - answer a program's question
+//! Task: Do
 //!
 //! Usage: nbs-ts answer [options] SESSION TEXT...
 //!

@@ -1,4 +1,5 @@
 //! cast - print a recorded session as an asciicast
+//! Task: See
 //!
 //! Usage: nbs-ts cast [--command=N] SESSION
 //!

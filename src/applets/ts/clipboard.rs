@@ -1,4 +1,5 @@
 //! clipboard - print what a program has copied
+//! Task: See
 //!
 //! Usage: nbs-ts clipboard [--json] SESSION
 //!

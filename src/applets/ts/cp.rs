@@ -1,4 +1,5 @@
 //! cp - copy files to, from or between other machines
+//! Task: On machines
 //!
 //! Usage: nbs-ts cp [options] SOURCE... DEST
 //!

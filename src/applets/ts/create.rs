@@ -1,4 +1,5 @@
 //! create - start a session and print its handle
+//! Task: Start
 //!
 //! Usage: nbs-ts create [options] COMMAND...
 //!

@@ -1,4 +1,5 @@
 //! doctor - check what sessions need, and the sessions themselves
+//! Task: Maintain
 //!
 //! Usage: nbs-ts doctor [options]
 //!

@@ -1,4 +1,5 @@
 //! ensure - print the handle of the live session with a name, or start it
+//! Task: Start
 //!
 //! Usage: nbs-ts ensure --name=NAME [options] [COMMAND...]
 //!

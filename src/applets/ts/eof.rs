@@ -1,4 +1,5 @@
 //! eof - end the input of a session's program
+//! Task: Do
 //!
 //! Usage: nbs-ts eof [options] SESSION
 //!

@@ -1,4 +1,5 @@
 //! events - show how sessions ended
+//! Task: End
 //!
 //! Usage: nbs-ts events [--follow [--waiting]] [options]
 //!

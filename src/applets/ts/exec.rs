@@ -1,4 +1,5 @@
 //! exec - run a program on another machine, without a session
+//! Task: On machines
 //!
 //! Usage: nbs-ts exec MACHINE COMMAND...
 //!

@@ -1,4 +1,5 @@
 //! exit-code - print how a session ended
+//! Task: End
 //!
 //! Usage: nbs-ts exit-code [--json] SESSION
 //!

@@ -1,4 +1,5 @@
 //! find - print the handle of the session with a name
+//! Task: See
 //!
 //! Usage: nbs-ts find [options] NAME
 //!

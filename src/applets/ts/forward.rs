@@ -1,4 +1,5 @@
 //! forward - make a port on another machine reachable here, or vice versa
+//! Task: On machines
 //!
 //! Usage: nbs-ts forward [options] MACHINE FORWARD...
 //!

@@ -1,4 +1,5 @@
 //! gc - remove sessions that have long been dead
+//! Task: Maintain
 //!
 //! Usage: nbs-ts gc [--hours=N|--ttl=TIME] [options]
 //!

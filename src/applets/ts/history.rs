@@ -1,4 +1,5 @@
 //! history - show the commands that a session's shells have executed
+//! Task: See
 //!
 //! Usage: nbs-ts history [--follow|--export=FORM] [options] [SESSION]
 //!        nbs-ts history [options] --all|--name=PATTERN

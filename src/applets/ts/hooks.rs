@@ -1,4 +1,5 @@
 //! hooks - make a coding agent report its activity through its hooks
+//! Task: Maintain
 //!
 //! Usage: nbs-ts hooks install|remove|show [--json] AGENT
 //!

@@ -1,4 +1,5 @@
 //! integrate - make `run` work in a nested shell
+//! Task: Do
 //!
 //! Usage: nbs-ts integrate [options] SESSION
 //!

@@ -1,4 +1,5 @@
 //! key - type keys by their names
+//! Task: Do
 //!
 //! Usage: nbs-ts key [options] SESSION KEY...
 //!

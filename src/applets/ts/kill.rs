@@ -1,4 +1,5 @@
 //! kill - end sessions and remove them
+//! Task: End
 //!
 //! Usage: nbs-ts kill [options] SESSION...
 //!        nbs-ts kill [options] --all|--name=PATTERN

@@ -1,4 +1,5 @@
 //! list - list the sessions
+//! Task: See
 //!
 //! Usage: nbs-ts list [options]
 //!        nbs-ts list --follow --json [--name=PATTERN] [--on=MACHINE]

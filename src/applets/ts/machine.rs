@@ -1,4 +1,5 @@
 //! machine - add, list, check and remove machines
+//! Task: On machines
 //!
 //! Usage: nbs-ts machine add [--idle=TIME] NAME COMMAND...
 //!        nbs-ts machine list [--json]

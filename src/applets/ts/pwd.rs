@@ -1,4 +1,5 @@
 //! pwd - print the current directory of a session
+//! Task: See
 //!
 //! Usage: nbs-ts pwd [--json] SESSION
 //!

@@ -1,4 +1,5 @@
 //! read - print a session's output from any position
+//! Task: See
 //!
 //! Usage: nbs-ts read [--offset=N|--last=N|--command=N] [options] SESSION
 //!

@@ -1,4 +1,5 @@
 //! read-new - print the output since the last read-new
+//! Task: See
 //!
 //! Usage: nbs-ts read-new [options] SESSION
 //!

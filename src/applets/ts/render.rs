@@ -1,4 +1,5 @@
 //! render - print recorded output as a terminal would show it
+//! Task: See
 //!
 //! Usage: nbs-ts render [options] < FILE
 //!        nbs-ts render --svg|--png [--size=COLSxROWS] [--scrollback=N] < FILE

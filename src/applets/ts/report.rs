@@ -1,4 +1,5 @@
 //! report - set the activity that a session shows
+//! Task: See
 //!
 //! Usage: nbs-ts report [options] [SESSION] STATE [TEXT...]
 //!

@@ -1,4 +1,5 @@
 //! resize - change the size of a session's terminal
+//! Task: Do
 //!
 //! Usage: nbs-ts resize SESSION COLSxROWS
 //!

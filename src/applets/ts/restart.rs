@@ -1,4 +1,5 @@
 //! restart - start the command of a dead session again
+//! Task: Start
 //!
 //! Usage: nbs-ts restart [--no-helper|--require-helper] [options] SESSION
 //!        nbs-ts restart --boot [options]

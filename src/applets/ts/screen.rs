@@ -1,4 +1,5 @@
 //! screen - print what a person would see now
+//! Task: See
 //!
 //! Usage: nbs-ts screen [options] SESSION
 //!        nbs-ts screen --svg|--png [--scrollback=N] SESSION

@@ -1,4 +1,5 @@
 //! send - type text into a session, and Enter
+//! Task: Do
 //!
 //! Usage: nbs-ts send [options] SESSION [TEXT...]
 //!        nbs-ts send --stdin [options] SESSION

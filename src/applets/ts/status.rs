@@ -1,4 +1,5 @@
 //! status - show whether a session is alive
+//! Task: See
 //!
 //! Usage: nbs-ts status [--json] SESSION
 //!

@@ -1,4 +1,5 @@
 //! top - show all sessions live, and answer those that wait
+//! Task: See
 //!
 //! Usage: nbs-ts top [options]
 //!

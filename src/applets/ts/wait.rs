@@ -1,4 +1,5 @@
 //! wait - wait until a condition is met, and print which
+//! Task: Wait
 //!
 //! Usage: nbs-ts wait [options] SESSION...
 //!        nbs-ts wait [options] --all|--name=PATTERN

@@ -1,4 +1,5 @@
 //! wait-complete - wait until the next command ends, and print its exit code
+//! Task: Wait
 //!
 //! Usage: nbs-ts wait-complete [options] SESSION
 //!

@@ -1,4 +1,5 @@
 //! wait-pattern - wait until the output contains a string
+//! Task: Wait
 //!
 //! Usage: nbs-ts wait-pattern [--offset=N|--new] [options] SESSION PATTERN
 //!
