@@ -285,7 +285,7 @@ fn row(path: &Path) -> Row {
         .unwrap_or_else(|| panic!("{}: the header does not begin `//! name - summary`", path.display()));
     let is_called = header.iter().any(|line| line.starts_with("Usage: "));
     let syntax = match page::Page::parse(&help) {
-        _ if !is_called => "Syntax { options: &[], forms: &[], exclusive: &[], needs: &[] }".to_owned(),
+        _ if !is_called => "Syntax { options: \"\", forms: &[], exclusive: &[], needs: &[] }".to_owned(),
         Ok(page) => syntax(&page),
         Err(why) => panic!("{}: {why}", path.display()),
     };
@@ -329,8 +329,7 @@ fn syntax(page: &page::Page) -> String {
             let name = option.option().trim_start_matches('-');
             let parts = [Some(name), option.value(), option.default()];
             let spelling = parts.into_iter().flatten().collect::<Vec<_>>().join("=");
-            let is_repeatable = option.help.contains("repeat");
-            format!("OptionSyntax {{ spelling: {spelling:?}, is_repeatable: {is_repeatable} }}, ")
+            if option.help.contains("repeat") { format!("*{spelling}\n") } else { spelling + "\n" }
         })
         .collect();
     let (mut forms, mut exclusive, mut needs) = (String::new(), Vec::new(), Vec::new());
@@ -364,7 +363,7 @@ fn syntax(page: &page::Page) -> String {
         needs.extend(form.needs);
     }
     format!(
-        "Syntax {{ options: &[{options}], forms: &[{forms}], exclusive: &{}, needs: &{needs:?} }}",
+        "Syntax {{ options: {options:?}, forms: &[{forms}], exclusive: &{}, needs: &{needs:?} }}",
         lists(&exclusive)
     )
 }

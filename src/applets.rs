@@ -33,7 +33,7 @@ use std::{
 
 use crate::{
     applet::{self, Applet, Run, find, listing},
-    call::{Form, Operand, OptionSyntax, Syntax},
+    call::{Form, Operand, Syntax},
     cli::{self, Args},
     help::{
         self, completion,

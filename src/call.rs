@@ -20,8 +20,8 @@ use crate::{
 
 /// The syntax of a command.
 pub(crate) struct Syntax {
-    /// In the order of the help.
-    pub(crate) options: &'static [OptionSyntax],
+    /// A line for each option, in the order of the help. One text, since the table of all options is large.
+    pub(crate) options: &'static str,
     pub(crate) forms: &'static [Form],
     /// Options of which one may be given.
     pub(crate) exclusive: &'static [&'static [&'static str]],
@@ -29,12 +29,9 @@ pub(crate) struct Syntax {
     pub(crate) needs: &'static [(&'static str, &'static str)],
 }
 
-/// An option. One text instead of three, since the table of all options is large.
-pub(crate) struct OptionSyntax {
-    /// `name`, `name=VALUE` or `name=VALUE=default`.
-    pub(crate) spelling: &'static str,
-    pub(crate) is_repeatable: bool,
-}
+/// An option: `name`, `name=VALUE` or `name=VALUE=default`, with a `*` before it if it is repeatable.
+#[derive(Clone, Copy)]
+pub(crate) struct OptionSyntax(&'static str);
 
 /// One of the ways to call it; see `call/usage.rs`.
 pub(crate) struct Form {
@@ -54,8 +51,12 @@ pub(crate) struct Operand {
 }
 
 impl Syntax {
-    fn option(&self, name: &str) -> Option<&OptionSyntax> {
-        self.options.iter().find(|option| option.name() == name)
+    pub(crate) fn options(&self) -> impl Iterator<Item = OptionSyntax> {
+        self.options.lines().map(OptionSyntax)
+    }
+
+    fn option(&self, name: &str) -> Option<OptionSyntax> {
+        self.options().find(|option| option.name() == name)
     }
 
     /// The operands of all forms, and whether there are calls without them.
@@ -124,7 +125,7 @@ impl Form {
 pub(crate) struct CommandLine {
     syntax: &'static Syntax,
     form: &'static Form,
-    options: Vec<(&'static OptionSyntax, OsString)>,
+    options: Vec<(OptionSyntax, OsString)>,
     // The word that chose the form.
     word: Option<OsString>,
     // The words for each operand of the form.
@@ -211,7 +212,7 @@ impl CommandLine {
         let form = self.form;
         for names in form.required {
             if !names.iter().any(|name| self.is_given(name)) {
-                let name = self.syntax.option(names[0]).map_or(names[0].to_owned(), OptionSyntax::term);
+                let name = self.syntax.option(names[0]).map_or(names[0].to_owned(), |option| option.term());
                 return Err(Failure::bad_args(match self.given_of(form.chosen_by()) {
                     Some(chosen) => format!("--{chosen} requires --{name}"),
                     None => format!("missing --{name}"),
@@ -315,7 +316,7 @@ impl CommandLine {
     }
 
     fn last(&self, name: &str) -> Option<&OsStr> {
-        let place = self.syntax.options.iter().position(|option| option.name() == name)?;
+        let place = self.syntax.options().position(|option| option.name() == name)?;
         self.looked_at.set(self.looked_at.get() | 1 << place);
         let mut given = self.options.iter().rev();
         given.find(|(option, _)| option.name() == name).map(|(_, value)| value.as_os_str())
@@ -396,7 +397,7 @@ impl CommandLine {
     /// Called when the command is done: has it processed all given options?
     pub(crate) fn check_processed(&self) {
         let is_processed = |name: &&str| {
-            let place = self.syntax.options.iter().position(|option| option.name() == *name);
+            let place = self.syntax.options().position(|option| option.name() == *name);
             ["json", "on"].contains(name) || place.is_none_or(|place| self.looked_at.get() & 1 << place != 0)
         };
         debug_assert_eq!(self.given().find(|name| !is_processed(name)), None, "nothing looks at this option");
@@ -404,23 +405,27 @@ impl CommandLine {
 }
 
 impl OptionSyntax {
+    pub(crate) fn is_repeatable(self) -> bool {
+        self.0.starts_with('*')
+    }
+
     /// Without dashes.
-    pub(crate) fn name(&self) -> &'static str {
-        self.spelling.split('=').next().unwrap_or_default()
+    pub(crate) fn name(self) -> &'static str {
+        self.0.trim_start_matches('*').split('=').next().unwrap_or_default()
     }
 
     /// The name of its value in the help, if it has one.
-    fn value(&self) -> Option<&'static str> {
-        self.spelling.split('=').nth(1)
+    fn value(self) -> Option<&'static str> {
+        self.0.split('=').nth(1)
     }
 
     /// Its default; empty if the help has none.
-    fn default(&self) -> &'static str {
-        self.spelling.splitn(3, '=').nth(2).unwrap_or_default()
+    fn default(self) -> &'static str {
+        self.0.splitn(3, '=').nth(2).unwrap_or_default()
     }
 
     /// The word that sets it to this value.
-    pub(crate) fn word(&self, value: &OsStr) -> OsString {
+    pub(crate) fn word(self, value: &OsStr) -> OsString {
         let mut word = OsString::from(format!("--{}", self.name()));
         if self.value().is_some() {
             word.push("=");
@@ -430,7 +435,7 @@ impl OptionSyntax {
     }
 
     /// As the help has it, without dashes.
-    fn term(&self) -> String {
+    fn term(self) -> String {
         self.value().map_or(self.name().to_owned(), |value| format!("{}={value}", self.name()))
     }
 }

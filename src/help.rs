@@ -17,12 +17,12 @@ pub(crate) fn parse(header: &str) -> Page<'_> {
 /// A command for programs; `common` are the exit codes that it has where its
 /// own page says nothing of them.
 pub(crate) fn object(page: &Page, syntax: &Syntax, common: &[Entry]) -> Object {
-    let options = page.options.iter().zip(syntax.options).map(|(option, syntax)| {
+    let options = page.options.iter().zip(syntax.options()).map(|(option, syntax)| {
         Object::new()
             .text("name", option.option())
             .bytes_or_null("value", option.value().map(str::as_bytes))
             .bytes_or_null("default", option.default().map(str::as_bytes))
-            .truth("repeatable", syntax.is_repeatable)
+            .truth("repeatable", syntax.is_repeatable())
             .text("help", &option.help)
     });
     let operands = syntax.operands().into_iter().map(|(operand, is_optional)| {

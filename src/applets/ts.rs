@@ -57,7 +57,7 @@ mod wait_pattern;
 
 use crate::{
     applet::{self, Applet, Run, TS, find},
-    call::{Form, Operand, OptionSyntax, Syntax},
+    call::{Form, Operand, Syntax},
     cli::{self, Args},
     help::{texts::Text, topics},
     outcome::{Failure, Reason, Result},

@@ -205,7 +205,7 @@ impl<'a> Tools<'a> {
 
 /// A command's arguments, except those that its tool omits.
 fn arguments_of<'a>(row: &Row, page: &Page<'a>, syntax: &Syntax) -> Vec<Argument<'a>> {
-    let reads_input = syntax.options.iter().any(|option| option.name() == "stdin");
+    let reads_input = syntax.options().any(|option| option.name() == "stdin");
     let operands = syntax.operands().into_iter().map(|(operand, is_optional)| {
         let (name, takes, place, help, required) = match (operand.name, operand.is_many) {
             ("SESSION", false) => ("session", Takes::Text, Place::Operand, SESSION, true),
@@ -218,15 +218,15 @@ fn arguments_of<'a>(row: &Row, page: &Page<'a>, syntax: &Syntax) -> Vec<Argument
         };
         Argument { name: name.to_owned(), takes, place, help: help.to_owned(), required, default: None }
     });
-    let is_argument = |(option, _): &(&Entry<'a>, &OptionSyntax)| {
+    let is_argument = |(option, _): &(&Entry<'a>, OptionSyntax)| {
         let name = option.option().trim_start_matches('-');
         !NEVER.contains(&name) && !row.without.contains(&name)
     };
-    let options = page.options.iter().zip(syntax.options).filter(is_argument).map(|(option, syntax)| {
+    let options = page.options.iter().zip(syntax.options()).filter(is_argument).map(|(option, syntax)| {
         let name = option.option().trim_start_matches('-').replace('-', "_");
         let takes = match option.value() {
             None => Takes::Nothing,
-            Some(_) if syntax.is_repeatable => Takes::Texts,
+            Some(_) if syntax.is_repeatable() => Takes::Texts,
             Some("N" | "PID") => Takes::Number,
             Some(_) => Takes::Text,
         };
