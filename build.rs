@@ -112,10 +112,7 @@ fn main() {
     fs::write(out.join("tmux.packed"), packed(&tables)).unwrap();
     fs::write(out.join("tmux.ends"), format!("[{ends}]")).unwrap();
 
-    // Its first lines say where it is from.
-    let font = fs::read_to_string(root.join("src/terminal/screen/font.hex")).unwrap();
-    let font: String =
-        font.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect();
+    let font = font(&fs::read_to_string(root.join("src/terminal/screen/font.hex")).unwrap());
     fs::write(out.join("font.packed"), packed(&font)).unwrap();
     fs::write(out.join("font.length"), font.len().to_string()).unwrap();
 
@@ -156,6 +153,29 @@ fn packed(text: &str) -> Vec<u8> {
     let mut packing = Ppmd7Encoder::new(Vec::new(), order(text.len()), memory(text.len())).unwrap();
     packing.write_all(text.as_bytes()).unwrap();
     packing.finish(false).unwrap()
+}
+
+/// The font as `src/terminal/screen/png.rs` reads it: the ranges of its characters, a line, and a character for
+/// each row of each glyph. It is two thirds of the hexadecimal digits when packed.
+fn font(hex: &str) -> String {
+    let (mut ranges, mut rows) = (Vec::<[u32; 2]>::new(), String::new());
+    // The first lines say where it is from.
+    for (code, glyph) in
+        hex.lines().filter(|line| !line.starts_with('#')).map(|line| line.split_once(' ').unwrap())
+    {
+        let code = u32::from_str_radix(code, 16).unwrap();
+        match ranges.last_mut() {
+            Some([_, last]) if *last + 1 == code => *last = code,
+            _ => ranges.push([code, code]),
+        }
+        for row in glyph.as_bytes().chunks(3) {
+            let row = u32::from_str_radix(str::from_utf8(row).unwrap(), 16).unwrap();
+            // The column on the right is empty in most glyphs: they are ASCII, and pack better.
+            rows.push(char::from_u32(row >> 1 | (row & 1) << 8).unwrap());
+        }
+    }
+    let ranges: String = ranges.iter().flatten().map(|code| char::from_u32(*code).unwrap()).collect();
+    ranges + "\n" + &rows
 }
 
 /// All that goes into the file.

@@ -29,7 +29,7 @@ impl Screen {
     pub(crate) fn png(&self, scrollback: usize) -> Vec<u8> {
         let lines = self.shown(scrollback);
         let mut canvas = Canvas::new(self.cols() * COLS + 2 * MARGIN, lines.len() * ROWS + 2 * MARGIN);
-        let font = packed::unpack(FONT, FONT_LENGTH);
+        let font = Font::unpacked();
         let cursor_row = lines.len() - self.height() + self.cursor.row;
         for (row, line) in lines.iter().enumerate() {
             let cursor = (self.has_visible_cursor() && row == cursor_row).then(|| self.cursor_cells(line));
@@ -43,26 +43,35 @@ impl Screen {
     }
 }
 
-/// A glyph of the font, row by row.
-fn glyph(font: &str, character: char) -> Option<[u16; GLYPH_ROWS]> {
-    const DIGITS: usize = 3;
-    const LENGTH: usize = 5 + DIGITS * GLYPH_ROWS + 1;
-    let code = format!("{:04x}", u32::from(character));
-    // Each line is as long as the others, and they are in order.
-    let (mut low, mut high) = (0, font.len() / LENGTH);
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        let line = &font[middle * LENGTH..][..LENGTH];
-        match line[..4].cmp(&code) {
-            std::cmp::Ordering::Less => low = middle + 1,
-            std::cmp::Ordering::Greater => high = middle,
-            std::cmp::Ordering::Equal => {
-                let row = |row: usize| u16::from_str_radix(&line[5 + DIGITS * row..][..DIGITS], 16);
-                return Some(std::array::from_fn(|number| row(number).unwrap_or(0)));
-            }
-        }
+/// The glyphs, as `build.rs` makes a text of them.
+struct Font {
+    /// The first and the last character of each range.
+    ranges: Vec<char>,
+    /// Of all glyphs, one after the other.
+    rows: Vec<char>,
+}
+
+impl Font {
+    fn unpacked() -> Font {
+        let text = packed::unpack(FONT, FONT_LENGTH);
+        let (ranges, rows) = text.split_once('\n').unwrap_or_default();
+        Font { ranges: ranges.chars().collect(), rows: rows.chars().collect() }
     }
-    None
+
+    /// Row by row.
+    fn glyph(&self, character: char) -> Option<[u16; GLYPH_ROWS]> {
+        let mut before = 0;
+        for range in self.ranges.chunks_exact(2) {
+            let (first, last) = (range[0] as usize, range[1] as usize);
+            if (first..=last).contains(&(character as usize)) {
+                let number = before + character as usize - first;
+                let rows = self.rows.get(number * GLYPH_ROWS..)?.first_chunk()?;
+                return Some(rows.map(|row| (row as u16) << 1 & 0x1ff | row as u16 >> 8));
+            }
+            before += last + 1 - first;
+        }
+        None
+    }
 }
 
 /// Pixels, each the number of its colour.
@@ -100,7 +109,7 @@ impl Canvas {
         }
     }
 
-    fn draw(&mut self, font: &str, line: &Line, col: usize, row: usize, is_cursor: bool) {
+    fn draw(&mut self, font: &Font, line: &Line, col: usize, row: usize, is_cursor: bool) {
         let cell = line.cell(col);
         let pen = cell.pen;
         let (ink, paper) = colours(pen, is_cursor);
@@ -117,7 +126,7 @@ impl Canvas {
         match GlyphKind::of(line, col) {
             GlyphKind::Blank => {}
             GlyphKind::Shape => self.shape(cell.character(), x, y, ink, paper),
-            GlyphKind::Letter | GlyphKind::Other => match glyph(font, cell.character()) {
+            GlyphKind::Letter | GlyphKind::Other => match font.glyph(cell.character()) {
                 Some(rows) if !cell.is_wide() => self.write(&rows, x, y, ink, pen.has(Pen::BOLD)),
                 _ => {
                     for (left, top, width, height) in
@@ -435,8 +444,8 @@ mod tests {
 
     #[test]
     fn the_font_has_what_agents_draw() {
-        let font = packed::unpack(FONT, FONT_LENGTH);
-        let font_of = |character| glyph(&font, character).is_some();
+        let font = Font::unpacked();
+        let font_of = |character| font.glyph(character).is_some();
         for character in ('!'..='~').chain("äéßñøŁЖя€…—“”•→✓✗❯›●○◐◑✻✦✳⏸△■⬝▣".chars())
         {
             assert!(font_of(character), "{character}");
