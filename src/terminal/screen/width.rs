@@ -52,9 +52,30 @@ pub(super) fn is_skin_tone(character: char) -> bool {
     ('\u{1f3fb}'..='\u{1f3ff}').contains(&character)
 }
 
-fn is_in(table: &[(u32, u32)], code: u32) -> bool {
-    let at = table.partition_point(|(_, last)| *last < code);
-    table.get(at).is_some_and(|(first, _)| *first <= code)
+fn is_in(table: &[Range], code: u32) -> bool {
+    let behind = table.partition_point(|range| range.first() <= code);
+    behind.checked_sub(1).is_some_and(|at| code - table[at].first() < table[at].length())
+}
+
+/// A range of code points: the first one, above eleven bits for how many follow it.
+#[derive(Clone, Copy)]
+struct Range(u32);
+
+impl Range {
+    const BITS: u32 = 11;
+
+    const fn new(first: u32, last: u32) -> Range {
+        assert!(last - first < 1 << Range::BITS);
+        Range(first << Range::BITS | (last - first))
+    }
+
+    fn first(self) -> u32 {
+        self.0 >> Range::BITS
+    }
+
+    fn length(self) -> u32 {
+        self.0 % (1 << Range::BITS) + 1
+    }
 }
 
 #[cfg(test)]
@@ -66,8 +87,7 @@ mod tests {
         for table in
             [tables::ZERO, tables::WIDE, tables::EMOJI, tables::TEXT, tables::SPACING, tables::VIRAMA]
         {
-            assert!(table.iter().all(|(first, last)| first <= last));
-            assert!(table.windows(2).all(|pair| pair[0].1 < pair[1].0));
+            assert!(table.windows(2).all(|pair| pair[0].first() + pair[0].length() <= pair[1].first()));
         }
     }
 
