@@ -67,6 +67,7 @@ use crate::{
     call::CommandLine,
     cli,
     json::Object,
+    numbers::shown_seconds,
     outcome::{Failure, Result, Trying},
     session::StateDir,
     sys::{clock::unix_seconds, deadline::Deadline, files, inherited, user},
@@ -244,8 +245,8 @@ fn wait(root: &Path, worker: &WorkerHandle, timeout: Option<Duration>, json: boo
     let task = TaskFile::of(&project(root)?, worker.clone());
     let Some(ended) = worker::wait(&task, deadline)? else {
         return Err(Failure::timed_out(format!(
-            "cannot wait for worker '{worker}': timed out after {:?}; it is still working",
-            timeout.unwrap_or_default()
+            "cannot wait for worker '{worker}': timed out after {}; it is still working",
+            shown_seconds(timeout.unwrap_or_default())
         )));
     };
     report(&task, &ended, None, json)
@@ -263,7 +264,7 @@ fn report(task: &TaskFile, ended: &WorkerEnd, timeout: Option<Duration>, json: b
         WorkerEnd::State(..) => Err(Failure::quiet()),
         WorkerEnd::TimedOut => Err(Failure::timed_out(format!(
             "worker '{worker}' timed out{} and was ended; see '{}'",
-            timeout.map_or(String::new(), |timeout| format!(" after {timeout:?}")),
+            timeout.map_or(String::new(), |timeout| format!(" after {}", shown_seconds(timeout))),
             path.display()
         ))),
         WorkerEnd::Ended => Err(Failure::failed(format!(

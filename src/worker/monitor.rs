@@ -17,6 +17,7 @@ use std::{
 
 use crate::{
     jail::PROFILE_ENV,
+    numbers::shown_seconds,
     outcome::{Failure, Result, Trying},
     session::{EndedBy, Handle, MONITOR, Name, StateDir, Target},
     sys::{
@@ -233,10 +234,10 @@ impl Monitor {
             return self.log.remove();
         }
         self.log.log(&format!(
-            "watches '{}' for {:?}; its session has {:?} to appear",
+            "watches '{}' for {}; its session has {} to appear",
             self.task.path().display(),
-            self.limits.timeout,
-            self.limits.startup
+            shown_seconds(self.limits.timeout),
+            shown_seconds(self.limits.startup)
         ));
         let now = Instant::now();
         let latest = |limit| now.checked_add(limit).unwrap_or(now + WorkerLimits::DEFAULT.timeout);
@@ -274,8 +275,8 @@ impl Monitor {
             };
             if self.phase.is_late(now) && !late {
                 late = true;
-                let waited = self.limits.startup;
-                self.log.log(&format!("no session has appeared in {waited:?}; keeps waiting for one"));
+                let waited = shown_seconds(self.limits.startup);
+                self.log.log(&format!("no session has appeared in {waited}; keeps waiting for one"));
             }
             // A file that could not be read need not change again.
             let blind =
@@ -434,7 +435,7 @@ impl Monitor {
             Why::Told => {}
             Why::State(state) => self.log.log(&format!("the task is over: {state}")),
             Why::FileGone => self.log.log("the task file is gone, so the task cannot be finished"),
-            Why::TimedOut => self.log.log(&format!("timed out after {:?}", self.limits.timeout)),
+            Why::TimedOut => self.log.log(&format!("timed out after {}", shown_seconds(self.limits.timeout))),
         }
         let is_gone = matches!(why, Why::SessionGone | Why::NeverBegun);
         if !is_gone || self.phase.in_foreground {

@@ -115,7 +115,7 @@ fn a_worker_has_so_much_time_and_no_more() {
     let project = Project::new(&scratch);
     let worker = project.spawn(&["--timeout=2"]);
     worker.is_cleaned_up();
-    assert!(worker.log().contains("timed out after 2s"), "{}", worker.log());
+    assert!(worker.log().contains("timed out after 2 s"), "{}", worker.log());
     assert!(project.list().contains("\ttimeout\t-\t"), "{}", project.list());
     worker.wait(&[]).code(3).stdout("timeout\n").complains("timed out");
 }
@@ -126,13 +126,13 @@ fn an_agent_that_opens_no_session_is_told_of_and_its_monitor_ends() {
     let project = Project::new(&scratch);
     let spawning = || project.spawning(&["--agent=/bin/true", "--startup=100ms", "--timeout=60"]);
     let worker = project.spawn_by(&mut spawning());
-    worker.log_has("no session has appeared in 100ms");
+    worker.log_has("no session has appeared in 0.1 s");
     assert!(project.list().contains("\trunning\t-\t"), "{}", project.list());
     worker.says("failed");
     worker.is_cleaned_up();
     // A late session is found.
     let worker = project.spawn_by(&mut spawning());
-    worker.log_has("no session has appeared in 100ms");
+    worker.log_has("no session has appeared in 0.1 s");
     let name = format!("--name=late-{}", worker.handle);
     let late = scratch.create_with(&[&name], "sleep 1000");
     assert_eq!(worker.session(), late);

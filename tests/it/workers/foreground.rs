@@ -15,7 +15,7 @@ fn a_worker_in_the_foreground_is_a_job_that_ends_as_it_has() {
         (saying("failed"), &[], "failed\n", 1, ""),
         (saying("escalated"), &[], "escalated\n", 1, ""),
         ("true".into(), &[], "lost\n", 1, "is lost"),
-        ("sleep 1000".into(), &["--timeout=2"], "timeout\n", 3, "timed out after 2s"),
+        ("sleep 1000".into(), &["--timeout=2"], "timeout\n", 3, "timed out after 2 s"),
     ];
     for (runs, options, said, code, complaint) in cases {
         let scratch = Scratch::new();
