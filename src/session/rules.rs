@@ -385,7 +385,7 @@ fn own_files(state: &Folder) -> io::Result<Vec<(String, Result<String, String>)>
     let folder = state.open_folder(OsStr::new(FOLDER))?;
     let mut names = folder.names()?;
     names.retain(|name| !name.as_bytes().starts_with(b"."));
-    names.sort();
+    names.sort_unstable();
     names.truncate(MOST_FILES);
     let read = |name: &OsString| {
         let text = match name.to_str() {

@@ -435,7 +435,7 @@ impl StateDir {
         }
         let mut last_first: Vec<(Option<SystemTime>, &Handle)> =
             dead.iter().map(|(ended, glance)| (*ended, &glance.handle)).collect();
-        last_first.sort_by(|a, b| b.cmp(a));
+        last_first.sort_unstable_by(|a, b| b.cmp(a));
         let most = retention.most.unwrap_or(usize::MAX);
         let last: Set<Handle> = last_first.into_iter().take(most).map(|(_, handle)| handle.clone()).collect();
         for (ended, glance) in dead {

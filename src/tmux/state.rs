@@ -739,7 +739,7 @@ fn place<T: Numbered>(all: &[T], id: u32) -> Option<usize> {
 fn in_order<T: Numbered>(all: &mut Vec<T>) -> bool {
     let is_sound = all.is_sorted_by(|one, next| one.id() < next.id());
     if !is_sound {
-        all.sort_by_key(T::id);
+        all.sort_unstable_by_key(T::id);
         all.dedup_by_key(|one| one.id());
     }
     !is_sound

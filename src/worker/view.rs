@@ -55,7 +55,7 @@ pub(crate) fn list(root: &Path) -> Result<Vec<View>> {
         let state = if is_lost { LOST.into() } else { state };
         views.push(View { task, state, session, monitor, started });
     }
-    views.sort_by(|a, b| (a.started, a.task.worker()).cmp(&(b.started, b.task.worker())));
+    views.sort_unstable_by(|a, b| (a.started, a.task.worker()).cmp(&(b.started, b.task.worker())));
     Ok(views)
 }
 
