@@ -127,6 +127,11 @@ class Session:
     def between(self, start, end):
         return [status for begun, told, status in self.told if begun >= start and told <= end]
 
+    def is_always(self, activity, start, end, does):
+        for told in self.between(start, end):
+            if told["activity"] != activity:
+                raise Failure(f"{does}, and is told as {told['activity']} because of {told['because']}")
+
     def waits(self, condition):
         """A call that waits, beside all else."""
         line = [f"{self.nbs}/nbs-ts", "wait", self.handle, f"--{condition}", "--timeout=60", "--json"]
@@ -208,16 +213,12 @@ class Trial:
         self.late("working", session.first(asked, "working"), asked)
         self.late("waiting", session.first(called, "waiting"), called)
         # While it worked, it never waited.
-        false = [told for told in session.between(asked + LATE, called) if told["activity"] != "working"]
-        if false:
-            raise Failure(f"it works, and is told as {false[0]['activity']} because of {false[0]['because']}")
+        session.is_always("working", asked + LATE, called, "it works")
         held = time.time()
         asks = session.until("a question with choices", lambda told: told["activity"] == "waiting" and told["question"] and len(told["choices"]) > 1)
         time.sleep(2)
         told = session.told[-1][2]
-        false = [told for told in session.between(held, time.time()) if told["activity"] != "waiting"]
-        if false:
-            raise Failure(f"it asks, and is told as {false[0]['activity']} because of {false[0]['because']}")
+        session.is_always("waiting", held, time.time(), "it asks")
         if "touch made" not in told["question"]:
             raise Failure(f"the question is not what is asked: {told['question']}")
         listed = session.call("list", "--waiting", "--json")
@@ -234,13 +235,9 @@ class Trial:
         ended(done, "done")
         self.late("working again", session.first(answered, "working"), allowed)
         self.late("done", session.first(finished, "done"), finished)
-        false = [told for told in session.between(allowed + LATE, finished) if told["activity"] != "working"]
-        if false:
-            raise Failure(f"it works again, and is told as {false[0]['activity']} because of {false[0]['because']}")
+        session.is_always("working", allowed + LATE, finished, "it works again")
         time.sleep(REST)
-        false = [told for told in session.between(at, time.time()) if told["activity"] != "done"]
-        if false:
-            raise Failure(f"it is done, and is told as {false[0]['activity']} because of {false[0]['because']}")
+        session.is_always("done", at, time.time(), "it is done")
         self.mark("done")
 
     def use_tools(self):
