@@ -423,8 +423,7 @@ fn without_socket_diagnostics_confinement_is_refused_and_others_are_served() {
 /// For a connection from another network namespace, the kernel does not show the process at its other end.
 #[test]
 fn a_call_from_another_network_namespace_is_served_and_a_confined_one_is_not() {
-    let scratch = Scratch::new();
-    let other = scratch.create("cat");
+    let (scratch, other) = Scratch::with_session("cat");
     let Some(jail) = Jail::new(&scratch) else { return };
     let apart = "unshare --user --map-root-user --net";
     let made = run(Command::new("bash").args(["-c", &format!("{apart} true")]));

@@ -4,8 +4,7 @@ use crate::support::{Ran, Scratch, eventually, executable, sockets_of, state_of,
 
 /// One answer after another, of a program that needs no time to begin.
 fn answers(command: &str, talk: &[(&str, &str)]) {
-    let scratch = Scratch::new();
-    let handle = scratch.create(command);
+    let (scratch, handle) = Scratch::with_session(command);
     for (question, answer) in talk {
         scratch.ts(&["ask", "--strip", &handle, question]).code(0).stdout(answer).silent();
     }
@@ -86,8 +85,7 @@ fn cat_says_the_question_again() {
 
 #[test]
 fn colours_stay_if_they_are_asked_for_and_switches_of_modes_go() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let text = r"printf '\033[31mred\033[m\033[?1h\033]0;title\007\033=\n'";
     scratch.ts(&["ask", "--ansi", &handle, text]).code(0).stdout("\x1b[0;31mred\x1b[0m\n");
     for plain in [&["ask", &handle, text][..], &["ask", "--strip", &handle, text]] {
@@ -97,16 +95,14 @@ fn colours_stay_if_they_are_asked_for_and_switches_of_modes_go() {
 
 #[test]
 fn the_error_message_of_a_shell_is_its_answer() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["ask", &handle, "echo )"]).code(0).stdout_has("syntax error");
     scratch.ts(&["ask", &handle, "cat <<X\nDONE\nX"]).code(0).stdout("DONE\n");
 }
 
 #[test]
 fn the_object_tells_the_code_and_where_to_go_on() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let ran = scratch.ts(&["ask", "--json", &handle, "echo hi; (exit 3)"]).code(0);
     assert_eq!(ran.field("output"), "\"hi\\n\"");
     assert_eq!(ran.field("condition"), "\"complete\"");
@@ -116,8 +112,7 @@ fn the_object_tells_the_code_and_where_to_go_on() {
 
 #[test]
 fn the_answer_may_be_a_text_or_a_failure() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let ran = scratch.ts(&["ask", "--pattern=three", &handle, "echo three; sleep 1000"]).code(0);
     assert!(ran.out().starts_with("three"), "{ran:?}");
     let handle = scratch.create("bash");
@@ -146,8 +141,7 @@ fn a_question_that_takes_too_long_leaves_the_program_alone() {
 
 #[test]
 fn a_secret_prompt_is_asked_nothing() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("read -s x; echo $x; cat");
+    let (scratch, handle) = Scratch::with_session("read -s x; echo $x; cat");
     scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\tsecret\n"));
     scratch.ts(&["ask", &handle, "hello"]).code(1).stdout("").complains("it is at a secret prompt");
     scratch.ts(&["send", &handle, "s3cret"]).code(0);
@@ -156,8 +150,7 @@ fn a_secret_prompt_is_asked_nothing() {
 
 #[test]
 fn a_session_that_ends_gives_its_last_words() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["ask", &handle, "echo bye; exit 4"]).code(0).stdout_has("bye\n").silent();
     scratch.ts(&["ask", &handle, "hello?"]).code(1).complains("has ended with exit code 4");
 }
@@ -180,8 +173,7 @@ fn each_of_many_gets_its_own_answer() {
 
 #[test]
 fn an_answer_comes_at_once() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("/usr/bin/env python3 -q");
+    let (scratch, handle) = Scratch::with_session("/usr/bin/env python3 -q");
     scratch.ts(&["ask", &handle, "1"]).code(0);
     // Unless something else keeps the machine busy.
     eventually("a quick answer", || {
@@ -191,8 +183,7 @@ fn an_answer_comes_at_once() {
 
 #[test]
 fn a_long_answer_is_cut_in_the_middle_and_says_so() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let ran = scratch.ts(&["ask", "--max=1K", &handle, "seq 10000"]).code(0);
     let out = ran.out();
     assert!(out.starts_with("1\n2\n") && out.ends_with("9999\n10000\n") && out.len() < 1_200, "{out}");
@@ -249,8 +240,7 @@ fn a_prompt_behind_an_answer_without_an_end_is_none_of_the_answer() {
 
 #[test]
 fn a_line_that_the_shell_does_not_execute_is_told_of_at_once() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let long = "--timeout=1000";
     for (begun, wants, rest, answer) in [
         ("for i in 1 2", "> ", "do echo $i; done", "1\n2\n"),
@@ -321,8 +311,7 @@ fn a_screen_that_is_drawn_anew_is_answered_once() {
 
 #[test]
 fn ask_waits_for_work_at_the_far_end_of_a_terminal() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("script -q -c 'PS1=\"other> \" dash -i' /dev/null");
+    let (scratch, handle) = Scratch::with_session("script -q -c 'PS1=\"other> \" dash -i' /dev/null");
     scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\traw\n"));
     for (question, answer) in
         [("sleep 0.5; echo late", "late\n"), ("echo on", "on\n"), ("sleep 0.3", ""), ("printf x", "x")]
@@ -349,15 +338,13 @@ fn ask_to_the_prompt(scratch: &Scratch, handle: &str, text: &str) -> Ran {
 #[test]
 fn after_a_command_the_terminal_is_at_the_prompt() {
     for shell in ["bash", "zsh -f", "fish --no-config", "dash"] {
-        let scratch = Scratch::new();
-        let handle = scratch.create(shell);
+        let (scratch, handle) = Scratch::with_session(shell);
         let asked = ask_to_the_prompt(&scratch, &handle, "echo hi; sh -c 'exit 3'");
         let of = ["output", "condition", "detail", "terminal"].map(|name| asked.field(name));
         assert_eq!(of, ["\"hi\\n\"", "\"complete\"", "\"3\"", "\"prompt\""], "{shell}");
     }
     // A prompt that takes some time is waited for, but not as long as the call may take.
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let hook = "mkfifo free; PROMPT_COMMAND+=('sleep 0.2; [ ! -e held ] || read x <free')";
     scratch.ts(&["ask", &handle, hook]).code(0);
     let asked = ask_to_the_prompt(&scratch, &handle, "true");
@@ -385,8 +372,7 @@ while True:
 /// The contents of a terminal of endless height, without text that was drawn over.
 #[test]
 fn an_answer_is_what_is_seen() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let draws = r"for n in 1 50 100; do printf '\r%d%%' $n; done; echo; printf 'one\ntwo\n\e[2A1\e[2B\r'";
     scratch.ts(&["ask", &handle, draws]).code(0).stdout("100%\n1ne\ntwo\n");
     let long = format!("{}\n", "0123456789".repeat(20));
@@ -398,8 +384,7 @@ fn an_answer_is_what_is_seen() {
 
 #[test]
 fn a_question_is_an_answer() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let asked = scratch.ts(&["ask", "--json", &handle, "read -sp 'PIN: ' x; (exit $x)"]).code(0);
     let of = |name| asked.field(name);
     assert_eq!([of("output"), of("condition"), of("terminal")], ["\"PIN: \"", "\"input\"", "\"secret\""]);
@@ -441,8 +426,7 @@ fn a_question_is_printed_each_time_unless_the_same_process_asks_it_again() {
 
 #[test]
 fn the_object_has_the_row_that_asks() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     for (text, question) in [
         ("true", "null"),
         ("read -p 'Go on? ' x", "\"Go on?\""),
@@ -465,8 +449,7 @@ fn the_object_has_the_row_that_asks() {
 
 #[test]
 fn an_answer_that_ends_the_dialogue_is_an_answer() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("printf 'Name? '; read x; echo \"<$x>\"; exit 3");
+    let (scratch, handle) = Scratch::with_session("printf 'Name? '; read x; echo \"<$x>\"; exit 3");
     let asked = scratch.ts(&["ask", "--json", &handle, "me"]).code(0).silent();
     let of = |name| asked.field(name);
     assert_eq!([of("output"), of("detail"), of("question")], ["\"<me>\\n\"", "\"3\"", "null"]);
@@ -482,8 +465,7 @@ fn an_answer_that_ends_the_dialogue_is_an_answer() {
 
 #[test]
 fn a_text_that_was_queued_is_not_typed_into_a_question_that_came_meanwhile() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let command = "while ! [ -e go ]; do sleep 0.05; done; read -p 'Go on? ' x; echo \"got <$x>\"";
     for first in [["ask", "--timeout=60"], ["run", "--timeout=60"]] {
         let asks = scratch.start(&[first[0], first[1], &handle, command]);
@@ -542,8 +524,7 @@ loop.run_forever()
 
 #[test]
 fn a_paste_is_one_text() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch
         .ts(&["ask", "--paste", &handle, "for i in 1 2\ndo echo $i\ndone"])
         .code(0)

@@ -5,8 +5,7 @@ use std::fs;
 use crate::support::{Ran, Scratch, eventually, executable, field, start, timing_out};
 
 fn shell() -> (Scratch, String) {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     (scratch, handle)
 }
 
@@ -312,8 +311,7 @@ fn a_stopped_command_is_told_of() {
 #[test]
 fn every_shell_is_left_and_gone_on_with() {
     for shell in ["dash", "zsh -f", "fish --no-config", "bash --posix"] {
-        let scratch = Scratch::new();
-        let handle = scratch.create(shell);
+        let (scratch, handle) = Scratch::with_session(shell);
         asks(&scratch, &handle, "sh -c 'printf \"Go? \"; read x; echo \"$x\"; exit 4'", "line")
             .stdout("Go? ");
         scratch.ts(&["send", &handle, "on"]).code(0);

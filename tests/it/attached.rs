@@ -2,14 +2,10 @@
 
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, is_running, run, start, state_of, wait_for_tracer};
-
-/// A shell at a person's terminal.
-fn person(scratch: &Scratch) -> String {
-    let shell = scratch.create_with(&["--size=100x30"], "bash");
-    scratch.ts(&["run", &shell, "stty -a >before; PS1='out> '"]).code(0);
-    shell
-}
+use crate::{
+    person::{self, keys, person},
+    support::{Scratch, eventually, is_running, run, start, state_of, wait_for_tracer},
+};
 
 /// Has the person attach, and waits until the session has the window's size.
 fn attach(scratch: &Scratch, person: &str, session: &str, size: &str) {
@@ -17,13 +13,8 @@ fn attach(scratch: &Scratch, person: &str, session: &str, size: &str) {
     has_size(scratch, session, size);
 }
 
-/// Writes the call's exit code to a file: text printed right after a call that was killed may be on the
-/// screen that is then restored.
 fn call(scratch: &Scratch, person: &str, session: &str) {
-    let _ = fs::remove_file(scratch.path.join("rc"));
-    let line =
-        format!("nbs-ts attach --interactive {session}; echo $? >{}", scratch.path.join("rc").display());
-    scratch.ts(&["send", person, &line]).code(0);
+    person::call(scratch, person, &format!("nbs-ts attach --interactive {session}"));
 }
 
 fn has_size(scratch: &Scratch, session: &str, size: &str) {
@@ -35,10 +26,6 @@ fn has_size(scratch: &Scratch, session: &str, size: &str) {
 
 const WINDOW: &str = "{\"cols\":100,\"rows\":30}";
 const USUAL: &str = "{\"cols\":80,\"rows\":24}";
-
-fn keys(scratch: &Scratch, person: &str, keys: &[u8]) {
-    scratch.ts_with_input(&["send", "--stdin", "--no-enter", person], keys).code(0);
-}
 
 fn sees(scratch: &Scratch, person: &str, text: &str) {
     eventually(&format!("{text:?} on the screen"), || scratch.ts(&["screen", person]).out().contains(text));
@@ -52,17 +39,8 @@ fn sees_session(scratch: &Scratch, person: &str) {
     });
 }
 
-/// The person is back at the shell, and the terminal's modes are restored.
 fn is_back(scratch: &Scratch, person: &str, code: i32) {
-    eventually("no viewer", || scratch.processes().iter().all(|process| !process.contains("nbs-viewer")));
-    let told = || fs::read_to_string(scratch.path.join("rc")).unwrap_or_default();
-    eventually(&format!("exit code {code}"), || told() == format!("{code}\n"));
-    scratch.ts(&["wait", person, "--input"]).code(0);
-    scratch.ts(&["run", person, "stty -a >after; cmp before after"]).code(0);
-    let screen = scratch.ts(&["screen", "--json", person]).out();
-    assert!(screen.contains("\"visible\":true"), "{screen}");
-    assert!(screen.contains("\"alternate\":false"), "{screen}");
-    let log = scratch.file(person, "output.log");
+    let log = person::is_back(scratch, person, code);
     for mode in ["1002", "1006", "2004", "1"] {
         let (on, off) = (log.rfind(&format!("\u{1b}[?{mode}h")), log.rfind(&format!("\u{1b}[?{mode}l")));
         // The shell's own line editor sets this one.
@@ -76,7 +54,7 @@ const GREEDY: &str = r"stty raw -echo; printf '\33[?1049h\33[?25l\33[?1002h\33[?
 #[test]
 fn all_keys_go_to_the_session_but_the_one_to_leave() {
     let scratch = Scratch::new();
-    let (person, session) = (person(&scratch), scratch.create(GREEDY));
+    let (person, session) = (person(&scratch, "100x30"), scratch.create(GREEDY));
     scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
     attach(&scratch, &person, &session, WINDOW);
     sees(&scratch, &person, "ready");
@@ -105,13 +83,8 @@ fn all_keys_go_to_the_session_but_the_one_to_leave() {
 #[test]
 fn the_terminal_is_given_back_however_it_ends() {
     let scratch = Scratch::new();
-    let person = person(&scratch);
+    let person = person(&scratch, "100x30");
     let kill = |what: &str, pid: &str| run(Command::new("kill").args([what, pid])).code(0);
-    let of = |name: &str| {
-        let all = scratch.processes();
-        let found = all.iter().find(|process| process.contains(name)).unwrap_or_else(|| panic!("{all:?}"));
-        found.split(':').next().unwrap().to_owned()
-    };
     let cases: [(&str, &str, i32); 7] = [
         ("nbs-ts attach --interactive", "-TERM", 1),
         ("nbs-viewer", "-TERM", 1),
@@ -126,7 +99,7 @@ fn the_terminal_is_given_back_however_it_ends() {
         scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
         attach(&scratch, &person, &session, WINDOW);
         sees(&scratch, &person, "ready");
-        let pid = if who == "relay" { scratch.file(&session, "daemon_pid") } else { of(who) };
+        let pid = if who == "relay" { scratch.file(&session, "daemon_pid") } else { scratch.pid_of(who) };
         kill(signal, &pid);
         is_back(&scratch, &person, code);
         if who != "relay" {
@@ -147,18 +120,10 @@ fn the_terminal_is_given_back_however_it_ends() {
     is_back(&scratch, &person, 0);
 }
 
-/// The PID of the one process of that name.
-fn pid(scratch: &Scratch, name: &str) -> String {
-    let all = scratch.processes();
-    let found = all.iter().find(|process| process.contains(name)).unwrap_or_else(|| panic!("{all:?}"));
-    found.split(':').next().unwrap().to_owned()
-}
-
 /// dash takes the foreground as soon as the call is gone, and leaves the modes alone.
 #[test]
 fn the_terminal_is_given_back_to_a_shell_that_has_taken_it_already() {
-    let scratch = Scratch::new();
-    let session = scratch.create(GREEDY);
+    let (scratch, session) = Scratch::with_session(GREEDY);
     scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
     for stop_viewer in [false, true] {
         let person = scratch.create_with(&["--size=100x30"], "dash -i");
@@ -169,7 +134,7 @@ fn the_terminal_is_given_back_to_a_shell_that_has_taken_it_already() {
         scratch.ts(&["send", &person, &format!("nbs-ts attach --interactive {session}")]).code(0);
         has_size(&scratch, &session, WINDOW);
         sees(&scratch, &person, "ready");
-        let (call, viewer) = (pid(&scratch, "attach --interactive"), pid(&scratch, "nbs-viewer"));
+        let (call, viewer) = (scratch.pid_of("attach --interactive"), scratch.pid_of("nbs-viewer"));
         assert_ne!(modes(), before);
         if stop_viewer {
             run(Command::new("kill").args(["-STOP", &viewer])).code(0);
@@ -187,11 +152,11 @@ fn the_terminal_is_given_back_to_a_shell_that_has_taken_it_already() {
 #[test]
 fn a_stopped_attach_gives_the_terminal_back_until_it_continues() {
     let scratch = Scratch::new();
-    let (person, session) = (person(&scratch), scratch.create(GREEDY));
+    let (person, session) = (person(&scratch, "100x30"), scratch.create(GREEDY));
     scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
     attach(&scratch, &person, &session, WINDOW);
     sees(&scratch, &person, "ready");
-    run(Command::new("kill").args(["-TSTP", &pid(&scratch, "attach --interactive")])).code(0);
+    run(Command::new("kill").args(["-TSTP", &scratch.pid_of("attach --interactive")])).code(0);
     sees(&scratch, &person, "Stopped");
     scratch.ts(&["run", &person, "stty -a >after; cmp before after"]).code(0);
     let rc = scratch.path.join("rc");
@@ -207,11 +172,11 @@ fn a_stopped_attach_gives_the_terminal_back_until_it_continues() {
 #[test]
 fn a_stopped_attach_can_be_continued_at_once() {
     let scratch = Scratch::new();
-    let (person, session) = (person(&scratch), scratch.create(GREEDY));
+    let (person, session) = (person(&scratch, "100x30"), scratch.create(GREEDY));
     scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
     attach(&scratch, &person, &session, WINDOW);
     sees(&scratch, &person, "ready");
-    let (call, viewer) = (pid(&scratch, "attach --interactive"), pid(&scratch, "nbs-viewer"));
+    let (call, viewer) = (scratch.pid_of("attach --interactive"), scratch.pid_of("nbs-viewer"));
     let mut strace = scratch.command("strace");
     strace.args(["-qq", "-o", "/dev/null", "-e", "trace=kill", "-e", "inject=kill:delay_enter=2000000"]);
     let tracing = start(strace.args(["-p", &viewer]));
@@ -244,7 +209,7 @@ fn the_terminal_of_a_person_is_never_asked() {
         "os.read(0, 1)",
     ];
     fs::write(scratch.path.join("asks.py"), program.join("\n")).unwrap();
-    let (one, two) = (person(&scratch), person(&scratch));
+    let (one, two) = (person(&scratch, "100x30"), person(&scratch, "100x30"));
     let session = scratch.create("exec python3 asks.py");
     scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
     for person in [&one, &two] {
@@ -274,7 +239,7 @@ fn the_terminal_of_a_person_is_never_asked() {
 #[test]
 fn a_slow_terminal_holds_nobody_up_and_sees_the_end() {
     let scratch = Scratch::new();
-    let (person, session) = (person(&scratch), scratch.create("bash"));
+    let (person, session) = (person(&scratch, "100x30"), scratch.create("bash"));
     attach(&scratch, &person, &session, WINDOW);
     let relay = scratch.file(&person, "daemon_pid");
     run(Command::new("kill").args(["-STOP", &relay])).code(0);
@@ -321,8 +286,7 @@ fn a_slow_terminal_holds_nobody_up_and_sees_the_end() {
 
 #[test]
 fn attach_requires_a_terminal() {
-    let scratch = Scratch::new();
-    let session = scratch.create("exec sleep 1000");
+    let (scratch, session) = Scratch::with_session("exec sleep 1000");
     scratch.ts(&["attach", "--interactive", &session]).code(1).stdout("").complains("not a terminal");
     scratch.ts(&["attach", "--interactive", "00000000"]).code(2);
     for other in ["--new", "--last=3", "--json"] {
@@ -339,7 +303,7 @@ fn attach_requires_a_terminal() {
 fn a_read_only_attach_changes_nothing() {
     let scratch = Scratch::new();
     let program = r"stty raw -echo; printf '\33[?1049h\33[31mready\33[20;70Hthe end'; exec cat -v";
-    let (person, session) = (person(&scratch), scratch.create(program));
+    let (person, session) = (person(&scratch, "100x30"), scratch.create(program));
     scratch.ts(&["wait-pattern", &session, "the end"]).code(0);
     let _ = fs::remove_file(scratch.path.join("rc"));
     let rc = scratch.path.join("rc");
@@ -389,7 +353,7 @@ fn a_read_only_attach_changes_nothing() {
 #[test]
 fn what_a_program_copies_does_not_come_to_the_terminal_of_a_person() {
     let scratch = Scratch::new();
-    let person = person(&scratch);
+    let person = person(&scratch, "100x30");
     let copied = "printf 'begun\\033]52;c;'; printf 'YWJj%.0s' $(seq 20000); read -r line; \
                   printf 'YWJj%.0s' $(seq 5000); printf '\\aend'; read -r line";
     let session = scratch.create(&format!("stty -echo; {copied}; printf ' again '; {copied}"));

@@ -162,8 +162,7 @@ fn times_that_are_no_times_end_a_recording_and_take_no_memory() {
 
 #[test]
 fn cast_fails_without_a_recording() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("true");
+    let (scratch, handle) = Scratch::with_session("true");
     scratch.ts(&["cast", &handle]).code(1).stdout("").complains("without --record");
     scratch.ts(&["cast", "00000000"]).code(2);
     // A session without output is a recording.

@@ -310,8 +310,7 @@ fn create_fails_if_the_kernel_cannot_confine() {
 /// The kernel does not report who is confined, so two limits that bind nothing mark it.
 #[test]
 fn a_confined_process_gets_an_error() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("cat");
+    let (scratch, handle) = Scratch::with_session("cat");
     let confined = |words: &[&str]| {
         let mut command = scratch.command("prlimit");
         run(command.args(["--locks=1000:1000", "setpriv", "--no-new-privs", "nbs-ts"]).args(words))

@@ -5,7 +5,7 @@ use rustix::{
     io::ioctl_fionread,
 };
 
-use crate::support::{Mount, Scratch, eventually, field, is_running, run, timing_out};
+use crate::support::{Scratch, SmallDisk, eventually, field, is_running, run, timing_out};
 
 fn signal(signal: &str, pid: &str) {
     run(Command::new("kill").args([signal, pid])).code(0);
@@ -13,8 +13,7 @@ fn signal(signal: &str, pid: &str) {
 
 #[test]
 fn a_killed_relay_leaves_a_dead_session_with_all_that_it_had_read() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("seq 1000; echo end; exec sleep 1000");
+    let (scratch, handle) = Scratch::with_session("seq 1000; echo end; exec sleep 1000");
     scratch.ts(&["wait-pattern", &handle, "end"]).code(0);
     let before = scratch.ts(&["read", &handle]).out();
     let waits =
@@ -45,8 +44,7 @@ fn a_killed_relay_leaves_a_dead_session_with_all_that_it_had_read() {
 
 #[test]
 fn a_relay_that_is_told_to_go_hangs_the_terminal_up_and_tells_the_end() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("exec sleep 1000");
+    let (scratch, handle) = Scratch::with_session("exec sleep 1000");
     signal("-TERM", &scratch.file(&handle, "daemon_pid"));
     scratch.wait_for_end(&handle);
     scratch.ts(&["status", &handle]).stdout("dead\nexit_code: 129\n");
@@ -87,13 +85,8 @@ fn a_relay_that_is_told_to_go_while_its_child_still_begins_hangs_it_up() {
 
 #[test]
 fn a_full_disk_loses_nothing_and_stops_nobody_else() {
-    let scratch = Scratch::new();
-    let state = scratch.path.join("small");
-    fs::create_dir(&state).unwrap();
-    let mounted = Mount::tmpfs(&state, "size=512k");
-    let ts = |arguments: &[&str]| {
-        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
-    };
+    let disk = SmallDisk::new("512k");
+    let ts = |arguments: &[&str]| disk.ts(arguments);
     let command = "stty -echo; read x; seq 200000; read y; echo \"sentinel, $y\"";
     let handle = ts(&["create", command]).code(0).out().trim().to_owned();
     let other = ts(&["create", "stty -echo; cat > /dev/null"]).code(0).out().trim().to_owned();
@@ -113,13 +106,15 @@ fn a_full_disk_loses_nothing_and_stops_nobody_else() {
     // A session that cannot be completed leaves nothing, with a bound or without.
     ts(&["create", "--no-helper", "true"]).code(1).stdout("").complains("No space left");
     ts(&["create", "--no-helper", "--max-log=64K", "true"]).code(1).stdout("").complains("No space left");
-    let mut left: Vec<_> =
-        fs::read_dir(state.join("nbs/sessions")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut left: Vec<_> = fs::read_dir(disk.path.join("nbs/sessions"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     left.sort();
     let mut there = [&*handle, &*other];
     there.sort();
     assert_eq!(left, there);
-    mounted.remount("size=16m");
+    disk.resize("16m");
     ts(&["wait-complete", &handle]).code(0).stdout("0\n");
     let expected: String = (1..=200_000).map(|n| format!("{n}\r\n")).collect();
     let printed = ts(&["read", &handle]).out();
@@ -131,25 +126,20 @@ fn a_full_disk_loses_nothing_and_stops_nobody_else() {
 
 #[test]
 fn on_a_full_disk_read_new_prints_each_part_once() {
-    let scratch = Scratch::new();
-    let state = scratch.path.join("small");
-    fs::create_dir(&state).unwrap();
-    let _mounted = Mount::tmpfs(&state, "size=512k");
-    let ts = |arguments: &[&str]| {
-        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
-    };
+    let disk = SmallDisk::new("512k");
+    let ts = |arguments: &[&str]| disk.ts(arguments);
     let handle = ts(&["create", "--no-helper", "echo printed; exit 3"]).code(0).out().trim().to_owned();
     ts(&["wait", &handle, "--exit"]).code(0);
-    let _ = fs::write(state.join("filler"), vec![0; 1 << 20]);
+    let _ = fs::write(disk.path.join("filler"), vec![0; 1 << 20]);
     for _ in 0..2 {
         ts(&["read-new", &handle]).code(1).stdout("").complains("move the cursor");
         ts(&["wait-complete", &handle]).code(1).stdout("").complains("move the cursor");
     }
-    fs::remove_file(state.join("filler")).unwrap();
+    fs::remove_file(disk.path.join("filler")).unwrap();
     ts(&["read-new", &handle]).code(0).stdout("printed\r\n");
     ts(&["wait-complete", &handle]).code(0).stdout("3\n");
     // Actions that need no space still work.
-    let _ = fs::write(state.join("filler"), vec![0; 1 << 20]);
+    let _ = fs::write(disk.path.join("filler"), vec![0; 1 << 20]);
     ts(&["read-new", &handle]).code(0).stdout("");
 }
 
@@ -177,24 +167,19 @@ fn a_create_that_has_too_few_descriptors_leaves_nothing() {
 
 #[test]
 fn the_last_output_waits_for_room_on_the_disk() {
-    let scratch = Scratch::new();
-    let state = scratch.path.join("small");
-    fs::create_dir(&state).unwrap();
-    let _mounted = Mount::tmpfs(&state, "size=512k");
-    let ts = |arguments: &[&str]| {
-        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
-    };
+    let disk = SmallDisk::new("512k");
+    let ts = |arguments: &[&str]| disk.ts(arguments);
     let command = "stty -echo; read x; seq -w 10000 12999; exit 7";
     let handle = ts(&["create", "--no-helper", command]).code(0).out().trim().to_owned();
     ts(&["wait", &handle, "--input"]).code(0);
-    let _ = fs::write(state.join("filler"), vec![0; 1 << 20]);
-    let filler = fs::File::options().write(true).open(state.join("filler")).unwrap();
+    let _ = fs::write(disk.path.join("filler"), vec![0; 1 << 20]);
+    let filler = fs::File::options().write(true).open(disk.path.join("filler")).unwrap();
     ts(&["send", &handle, "go"]).code(0);
     // Room comes page by page, also when the child has ended, and is used up.
     let alive = || ts(&["status", &handle]).out() == "alive\n";
     while alive() {
         filler.set_len(filler.metadata().unwrap().len().saturating_sub(1) / 4096 * 4096).unwrap();
-        let is_full = || rustix::fs::statvfs(&state).unwrap().f_bavail == 0;
+        let is_full = || rustix::fs::statvfs(&disk.path).unwrap().f_bavail == 0;
         eventually("the room being used", || is_full() || !alive());
     }
     filler.set_len(0).unwrap();
@@ -206,13 +191,8 @@ fn the_last_output_waits_for_room_on_the_disk() {
 
 #[test]
 fn a_session_whose_disk_is_full_can_be_killed() {
-    let scratch = Scratch::new();
-    let state = scratch.path.join("small");
-    fs::create_dir(&state).unwrap();
-    let _mounted = Mount::tmpfs(&state, "size=256k");
-    let ts = |arguments: &[&str]| {
-        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
-    };
+    let disk = SmallDisk::new("256k");
+    let ts = |arguments: &[&str]| disk.ts(arguments);
     // Its relay has not to be waited for, which would take 5 s each time. Something else
     // may take as long once in a while.
     let goes_at_once = || {
@@ -263,8 +243,7 @@ const NO_ROOM: &str = "its output cannot be written: ";
 
 #[test]
 fn nothing_is_an_answer_while_output_cannot_be_written() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("while read x; do echo got $x; done");
+    let (scratch, handle) = Scratch::with_session("while read x; do echo got $x; done");
     let relay = scratch.file(&handle, "daemon_pid");
     scratch.ts(&["ask", &handle, "a"]).code(0).stdout("got a\n");
     limit_files(&relay, &scratch.file(&handle, "output.log").len().to_string());
@@ -315,13 +294,8 @@ fn a_shell_whose_output_cannot_be_written_is_not_said_to_wait_and_is_given_nothi
 
 #[test]
 fn a_command_that_fills_the_disk_is_told_why_it_does_not_end() {
-    let scratch = Scratch::new();
-    let state = scratch.path.join("small");
-    fs::create_dir(&state).unwrap();
-    let mounted = Mount::tmpfs(&state, "size=512k");
-    let ts = |arguments: &[&str]| {
-        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
-    };
+    let disk = SmallDisk::new("512k");
+    let ts = |arguments: &[&str]| disk.ts(arguments);
     let mut handle = String::new();
     let ran = timing_out(
         |ran| ran.err().matches(NO_ROOM).count() == 2,
@@ -333,7 +307,7 @@ fn a_command_that_fills_the_disk_is_told_why_it_does_not_end() {
         },
     );
     assert_eq!(ran.err().matches(NO_ROOM).count(), 2, "{}", ran.err());
-    mounted.remount("size=16m");
+    disk.resize("16m");
     // It is tried again now and then.
     eventually("its going on", || ts(&["status", "--json", &handle]).field("stalled") == "null");
     ts(&["run", &handle, "echo yes"]).code(0).stdout("yes\n");
@@ -342,8 +316,7 @@ fn a_command_that_fills_the_disk_is_told_why_it_does_not_end() {
 
 #[test]
 fn a_log_that_is_removed_or_cut_takes_nobody_down() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; while read x; do echo $x; done");
+    let (scratch, handle) = Scratch::with_session("stty -echo; while read x; do echo $x; done");
     scratch.ts(&["send", &handle, "one"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "one"]).code(0);
     let log = scratch.folder(&handle).join("output.log");
@@ -358,8 +331,7 @@ fn a_log_that_is_removed_or_cut_takes_nobody_down() {
 
 #[test]
 fn a_folder_that_vanishes_takes_nobody_with_it() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("exec sleep 1000");
+    let (scratch, handle) = Scratch::with_session("exec sleep 1000");
     let (child, relay) = (scratch.file(&handle, "pid"), scratch.file(&handle, "daemon_pid"));
     fs::remove_dir_all(scratch.folder(&handle)).unwrap();
     scratch.ts(&["status", &handle]).code(2);
@@ -390,8 +362,7 @@ fn a_create_that_is_killed_leaves_nothing_that_gc_does_not_find() {
 
 #[test]
 fn descriptors_running_out_is_told_and_passes() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("cat");
+    let (scratch, handle) = Scratch::with_session("cat");
     let relay = scratch.file(&handle, "daemon_pid");
     let open = fs::read_dir(format!("/proc/{relay}/fd")).unwrap().count();
     run(Command::new("prlimit").args(["--pid", &relay, &format!("--nofile={}", open + 3)])).code(0);
@@ -432,8 +403,7 @@ fn cpu_ticks(pid: &str) -> u64 {
 
 #[test]
 fn a_clock_that_is_wrong_in_the_files_harms_nobody() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("exit 0");
+    let (scratch, handle) = Scratch::with_session("exit 0");
     scratch.wait_for_end(&handle);
     for date in ["2100-01-01", "1970-01-02"] {
         for file in ["meta", "exit_code"] {
@@ -469,8 +439,7 @@ fn rubbish_in_state_files_is_an_error_and_no_crash() {
 #[test]
 fn a_turn_that_comes_by_another_s_being_given_up_is_taken() {
     use std::io::{Read, Write};
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["run", &handle, "true"]).code(0);
     let socket = scratch.folder(&handle).join("relay.sock");
     let mut stalled = std::os::unix::net::UnixStream::connect(&socket).unwrap();
@@ -486,8 +455,8 @@ fn a_turn_that_comes_by_another_s_being_given_up_is_taken() {
 #[test]
 fn clients_that_misbehave_cost_the_session_nothing() {
     use std::io::{Read, Write};
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; echo ready; while read x; do echo \"<$x>\"; done");
+    let (scratch, handle) =
+        Scratch::with_session("stty -echo; echo ready; while read x; do echo \"<$x>\"; done");
     // By then the relay has all open that it will ever have for itself.
     eventually("the output", || scratch.file(&handle, "output.log").contains("ready"));
     let socket = scratch.folder(&handle).join("relay.sock");
@@ -527,18 +496,13 @@ fn clients_that_misbehave_cost_the_session_nothing() {
 
 #[test]
 fn a_disk_that_is_full_at_the_end_costs_neither_output_nor_exit_code() {
-    let scratch = Scratch::new();
-    let state = scratch.path.join("small");
-    fs::create_dir(&state).unwrap();
-    let mounted = Mount::tmpfs(&state, "size=400k");
-    let ts = |arguments: &[&str]| {
-        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
-    };
-    let ballast = state.join("ballast");
+    let disk = SmallDisk::new("400k");
+    let ts = |arguments: &[&str]| disk.ts(arguments);
+    let ballast = disk.path.join("ballast");
     for command in ["read x; seq -w 1 1800; exit 3", "read x; exit 3"] {
         let handle = ts(&["create", "--no-helper", command]).code(0).out().trim().to_owned();
         run(Command::new("dd").args(["if=/dev/zero", "bs=4k"]).arg(format!("of={}", ballast.display())));
-        let child = fs::read_to_string(state.join("nbs/sessions").join(&handle).join("pid")).unwrap();
+        let child = fs::read_to_string(disk.path.join("nbs/sessions").join(&handle).join("pid")).unwrap();
         ts(&["send", &handle, "go"]).code(0);
         eventually("the child's end", || !is_running(&child));
         ts(&["status", &handle]).code(0).stdout("alive\n");
@@ -549,14 +513,13 @@ fn a_disk_that_is_full_at_the_end_costs_neither_output_nor_exit_code() {
         let lines = if command.contains("seq") { 1_800 } else { 0 };
         assert_eq!(printed.lines().count(), lines + 1, "{printed}");
     }
-    mounted.remount("size=1m");
+    disk.resize("1m");
     ts(&["kill", "--all"]).code(0);
 }
 
 #[test]
 fn a_log_that_is_removed_takes_no_exit_code_with_it() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("read x; exit 3");
+    let (scratch, handle) = Scratch::with_session("read x; exit 3");
     fs::remove_file(scratch.folder(&handle).join("output.log")).unwrap();
     scratch.ts(&["send", &handle, "go"]).code(0);
     scratch.wait_for_end(&handle);
@@ -620,8 +583,7 @@ fn a_relay_does_no_work_for_a_sender_whose_reader_has_gone() {
 
 #[test]
 fn a_stray_file_among_the_sessions_hides_none() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("sleep 1000");
+    let (scratch, handle) = Scratch::with_session("sleep 1000");
     fs::write(scratch.state().join("sessions/00000000"), "").unwrap();
     scratch.ts(&["list"]).code(0).stdout(format!("{handle}\talive\t-\tsleep 1000\n"));
     scratch.ts(&["status", "00000000"]).code(2);
@@ -631,8 +593,7 @@ fn a_stray_file_among_the_sessions_hides_none() {
 
 #[test]
 fn a_session_whose_lock_or_socket_was_removed_is_not_taken_for_dead() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("sleep 1000");
+    let (scratch, handle) = Scratch::with_session("sleep 1000");
     fs::remove_file(scratch.folder(&handle).join("meta")).unwrap();
     scratch.ts(&["gc", "--hours=0"]).code(0);
     scratch.ts(&["status", &handle]).code(0).stdout("alive\n");

@@ -1,6 +1,6 @@
 use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
-use crate::support::{Mount, Scratch, eventually, is_running, run};
+use crate::support::{Scratch, SmallDisk, eventually, is_running, run};
 
 /// The faults of the sessions in the output of `doctor`, which make it fail; `None` if all is in order.
 fn faults(scratch: &Scratch) -> Option<String> {
@@ -128,8 +128,7 @@ fn each_thing_that_ought_not_to_be_is_told() {
 
 #[test]
 fn a_lock_that_somebody_else_holds_is_told() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("true");
+    let (scratch, handle) = Scratch::with_session("true");
     scratch.wait_for_end(&handle);
     let lock = fs::File::open(scratch.folder(&handle).join("meta")).unwrap();
     lock.lock().unwrap();
@@ -143,8 +142,7 @@ fn a_lock_that_somebody_else_holds_is_told() {
 
 #[test]
 fn doctor_names_processes_left_and_its_advice_helps() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("setsid sleep 1000 & echo $!; read x");
+    let (scratch, handle) = Scratch::with_session("setsid sleep 1000 & echo $!; read x");
     scratch.ts(&["wait-pattern", &handle, "\n"]).code(0);
     let left = scratch.ts(&["read", &handle]).out().trim().to_owned();
     // Before that it is not out of reach of the hang-up.
@@ -190,24 +188,19 @@ fn doctor_names_processes_of_an_incomplete_session() {
 
 #[test]
 fn an_exit_record_that_cannot_be_written_is_told_and_nothing_is_left_of_what_cannot() {
-    let scratch = Scratch::new();
-    let state = scratch.path.join("small");
-    fs::create_dir(&state).unwrap();
-    let mounted = Mount::tmpfs(&state, "size=256k");
-    let ts = |arguments: &[&str]| {
-        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
-    };
+    let disk = SmallDisk::new("256k");
+    let ts = |arguments: &[&str]| disk.ts(arguments);
     let handle = ts(&["create", "--no-helper", "seq 100000; exec sleep 1000"]).out().trim().to_owned();
     eventually("the disk being full", || ts(&["status", "--json", &handle]).field("stalled") != "null");
-    let relay = fs::read_to_string(state.join("nbs/sessions").join(&handle).join("daemon_pid")).unwrap();
+    let relay = fs::read_to_string(disk.path.join("nbs/sessions").join(&handle).join("daemon_pid")).unwrap();
     run(Command::new("kill").args(["-KILL", &relay])).code(0);
     eventually("its end", || ts(&["status", &handle]).out().starts_with("dead"));
     ts(&["doctor"]).code(1).stdout_has("No space left");
     ts(&["machine", "add", "box", "true"]).code(1).complains("No space left");
-    let left = fs::read_dir(state.join("nbs")).unwrap().map(|entry| entry.unwrap().file_name());
+    let left = fs::read_dir(disk.path.join("nbs")).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = left.filter(|name| name.as_encoded_bytes().starts_with(b".")).collect();
     assert!(left.is_empty(), "{left:?}");
-    mounted.remount("size=1m");
+    disk.resize("1m");
     // The processes that printed may still be ending.
     eventually("all being in order", || {
         let ran = ts(&["doctor"]);

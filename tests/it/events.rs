@@ -360,8 +360,7 @@ fn an_end_that_nobody_wrote_down_is_told_by_whoever_looks_first() {
 
 #[test]
 fn a_relay_that_does_not_answer_is_killed_by_kill_and_that_is_told() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("exec sleep 1000");
+    let (scratch, handle) = Scratch::with_session("exec sleep 1000");
     let follower = Follower::start(&scratch, "one");
     eventually("the follower watching", || follower.watches());
     // It has no descriptor left to accept a client, and is stopped each time that it is continued.
@@ -503,8 +502,7 @@ fn gc_goes_by_age_by_count_or_by_both() {
 
 #[test]
 fn events_of_an_existing_session_are_kept() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("exit 0");
+    let (scratch, handle) = Scratch::with_session("exit 0");
     scratch.wait_for_end(&handle);
     scratch.ts(&["events"]).code(0).stdout_has(&handle);
     for file in ["exit_code", "exit.json"] {
@@ -518,8 +516,7 @@ fn events_of_an_existing_session_are_kept() {
 
 #[test]
 fn gc_knows_what_a_killed_call_left_among_the_events() {
-    let scratch = Scratch::new();
-    let dead = scratch.create("exit 0");
+    let (scratch, dead) = Scratch::with_session("exit 0");
     scratch.wait_for_end(&dead);
     let events = scratch.state().join("events");
     let left = |handle: &str| events.join(format!(".{handle}.json.new"));
@@ -538,8 +535,7 @@ fn gc_knows_what_a_killed_call_left_among_the_events() {
 
 #[test]
 fn a_file_system_without_links_gets_copies() {
-    let scratch = Scratch::new();
-    let before = scratch.create("true");
+    let (scratch, before) = Scratch::with_session("true");
     scratch.wait_for_end(&before);
     // No process may link across mounts, and every rename there is a copy's.
     let events = scratch.state().join("events");

@@ -9,8 +9,7 @@ const NOBODY: &str = "00000000";
 
 #[test]
 fn bad_arguments_are_4_and_one_line() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("exit 0");
+    let (scratch, handle) = Scratch::with_session("exit 0");
     let handle = handle.as_str();
     let cases: &[&[&str]] = &[
         &[],
@@ -179,8 +178,7 @@ fn nothing_is_there_before_the_first_session() {
 
 #[test]
 fn a_timeout_is_3_and_carries_its_evidence() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("printf 'one\\n\\033[1mtwo\\033[0m\\n'; sleep 1000");
+    let (scratch, handle) = Scratch::with_session("printf 'one\\n\\033[1mtwo\\033[0m\\n'; sleep 1000");
     scratch.ts(&["wait-pattern", &handle, "two"]).code(0);
     let ran = scratch.ts(&["wait-pattern", &handle, "three", "--timeout=0.2"]).code(3).stdout("");
     ran.complains("after 0.2 s").complains("running").complains("last line: 'two'").complains("three");
@@ -232,8 +230,7 @@ fn a_state_folder_that_others_may_write_to_is_refused() {
 
 #[test]
 fn a_reader_that_has_gone_ends_us_as_sigpipe_would() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("seq 200000");
+    let (scratch, handle) = Scratch::with_session("seq 200000");
     scratch.ts(&["wait-complete", &handle]).code(0);
     let script = format!("nbs-ts read {handle} | head -n 1; echo ${{PIPESTATUS[0]}}");
     scratch.bash(&script).code(0).silent().stdout("1\r\n141\n");
@@ -244,8 +241,8 @@ fn a_reader_that_has_gone_ends_us_as_sigpipe_would() {
 /// The facts that an error states, for programs, too.
 #[test]
 fn the_evidence_of_an_error_is_in_the_fields_of_its_object() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("sh -c 'echo begun; printf \"go on? \"; read x; exec sleep 100'");
+    let (scratch, handle) =
+        Scratch::with_session("sh -c 'echo begun; printf \"go on? \"; read x; exec sleep 100'");
     let tell = |words: &[&str], code: i32| -> Value {
         let ran = scratch.ts(words).code(code);
         serde_json::from_str(&ran.err()).unwrap_or_else(|_| panic!("{ran:?}"))

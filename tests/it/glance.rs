@@ -177,8 +177,7 @@ fn a_report_takes_precedence_until_something_is_typed() {
 
 #[test]
 fn a_report_that_cannot_be_is_refused_before_anything_happens() {
-    let scratch = Scratch::new();
-    let session = scratch.create("exec sleep 1000");
+    let (scratch, session) = Scratch::with_session("exec sleep 1000");
     scratch.ts(&["report"]).code(4).complains("missing STATE");
     scratch.ts(&["report", &session]).code(4).complains("missing STATE");
     scratch.ts(&["report", &session, "asleep"]).code(4).complains("'asleep' is not a state");
@@ -440,8 +439,7 @@ fn follow_prints_sessions_removed_during_an_overflow_of_inotify() {
 
 #[test]
 fn follow_retries_a_session_when_another_appears() {
-    let scratch = Scratch::new();
-    let hidden = scratch.create("cat");
+    let (scratch, hidden) = Scratch::with_session("cat");
     let folder = scratch.state().join("sessions").join(&hidden);
     fs::rename(folder.join("relay.sock"), folder.join("hidden")).unwrap();
     let listing = Listing::start(&scratch, &[]);
@@ -455,8 +453,7 @@ fn follow_retries_a_session_when_another_appears() {
 
 #[test]
 fn follow_sees_that_a_read_with_a_timeout_has_ended() {
-    let scratch = Scratch::new();
-    let patient = scratch.create("read -t 3 x; exec sleep 1000");
+    let (scratch, patient) = Scratch::with_session("read -t 3 x; exec sleep 1000");
     let listing = Listing::start(&scratch, &[]);
     listing.tells(&patient, "activity", "waiting");
     listing.tells(&patient, "activity", "working");
@@ -464,8 +461,7 @@ fn follow_sees_that_a_read_with_a_timeout_has_ended() {
 
 #[test]
 fn the_last_line_is_words_and_no_border() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("printf '╭───╮\\n│ box │\\n╰───╯\\n'; exec sleep 1000");
+    let (scratch, handle) = Scratch::with_session("printf '╭───╮\\n│ box │\\n╰───╯\\n'; exec sleep 1000");
     scratch.ts(&["wait-pattern", &handle, "╰"]).code(0);
     assert_eq!(told(&scratch, &handle, "last_line"), "\"│ box │\"");
 }

@@ -95,8 +95,7 @@ print(drain(master).decode())
 
 #[test]
 fn every_exit_code_arrives_unchanged() {
-    let scratch = Scratch::new();
-    let _helper = Helper::start(&scratch);
+    let (scratch, _helper) = Scratch::with_helper();
     let script = r#"
 create() { printf '%s %s\n' "$1" "$("$TS" create --require-helper "exit $1")"; }
 export -f create
@@ -119,8 +118,7 @@ seq "$0" $(($0 + 7)) | xargs -P 8 -I N bash -c 'create N'
 
 #[test]
 fn every_way_to_end_arrives_as_what_it_was() {
-    let scratch = Scratch::new();
-    let helper = Helper::start(&scratch);
+    let (scratch, helper) = Scratch::with_helper();
     let cases = [
         ("exec bash -c 'exit 41'", "41", "null"),
         ("trap 'echo mine' EXIT; exit 42", "42", "null"),
@@ -156,8 +154,7 @@ fn every_way_to_end_arrives_as_what_it_was() {
 
 #[test]
 fn output_up_to_the_last_byte_is_there() {
-    let scratch = Scratch::new();
-    let _helper = Helper::start(&scratch);
+    let (scratch, _helper) = Scratch::with_helper();
     for _ in 0..5 {
         let handle = scratch.create(&["--require-helper", "seq 3000; echo sentinel"]);
         scratch.ended(&handle);
@@ -169,8 +166,7 @@ fn output_up_to_the_last_byte_is_there() {
 
 #[test]
 fn a_shell_through_the_helper_can_be_talked_to() {
-    let scratch = Scratch::new();
-    let _helper = Helper::start(&scratch);
+    let (scratch, _helper) = Scratch::with_helper();
     let handle = scratch.create(&["--require-helper", "bash"]);
     within(&mut scratch.ts(&["send", &handle, "echo a$((40+2))b; tty; set -o | grep monitor"])).ok();
     within(&mut scratch.ts(&["wait-pattern", &handle, "a42b"])).ok();
@@ -184,8 +180,7 @@ fn a_shell_through_the_helper_can_be_talked_to() {
 
 #[test]
 fn long_commands_arrive_whole() {
-    let scratch = Scratch::new();
-    let helper = Helper::start(&scratch);
+    let (scratch, helper) = Scratch::with_helper();
     let long = "x".repeat(100_000);
     let handle = scratch.create(&["--require-helper", &format!("printf %s {long} | wc -c")]);
     scratch.ended(&handle);
@@ -208,8 +203,7 @@ for length in (4097, 10000, 300000):
 
 #[test]
 fn slow_silent_and_vanishing_clients_delay_nobody_and_leave_nothing() {
-    let scratch = Scratch::new();
-    let helper = Helper::start(&scratch);
+    let (scratch, helper) = Scratch::with_helper();
     let before = helper.descriptors();
     scratch.python(
         r#"
@@ -250,8 +244,7 @@ for s in silent[10:] + dribblers[10:] + halves[10:]:
 
 #[test]
 fn random_requests_do_no_harm() {
-    let scratch = Scratch::new();
-    let helper = Helper::start(&scratch);
+    let (scratch, helper) = Scratch::with_helper();
     let before = helper.descriptors();
     let script = r#"
 import random, struct
@@ -283,8 +276,7 @@ for seed in range(300):
 
 #[test]
 fn children_killed_at_every_stage_leave_nothing() {
-    let scratch = Scratch::new();
-    let helper = Helper::start(&scratch);
+    let (scratch, helper) = Scratch::with_helper();
     let before = helper.descriptors();
     for round in 0..40_u64 {
         let mut create = scratch.ts(&["create", "--require-helper", "sleep 600"]);
@@ -304,8 +296,7 @@ fn children_killed_at_every_stage_leave_nothing() {
 
 #[test]
 fn two_hundred_creates_at_once() {
-    let scratch = Scratch::new();
-    let helper = Helper::start(&scratch);
+    let (scratch, helper) = Scratch::with_helper();
     let before = helper.descriptors();
     let creates: Vec<_> = (0..200)
         .map(|n| {
@@ -326,8 +317,7 @@ fn two_hundred_creates_at_once() {
 
 #[test]
 fn a_helper_without_descriptors_refuses_and_recovers() {
-    let scratch = Scratch::new();
-    let helper = Helper::start(&scratch);
+    let (scratch, helper) = Scratch::with_helper();
     let before = helper.descriptors();
     let limit = |limit: &str| {
         let pid = helper.pid().to_string();
@@ -370,8 +360,7 @@ except TimeoutError: pass
 
 #[test]
 fn calls_do_not_wait_for_a_stopped_helper() {
-    let scratch = Scratch::new();
-    let helper = Helper::start(&scratch);
+    let (scratch, helper) = Scratch::with_helper();
     kill(helper.pid(), 19);
     eventually("the helper is stopped", || state_of(helper.pid()) == Some('T'));
     let ran = within(&mut scratch.ts(&["create", "exit 5"]));
@@ -451,8 +440,7 @@ fn that_there_is_no_helper_is_told_once_in_a_boot() {
 
 #[test]
 fn a_second_helper_does_not_take_the_socket() {
-    let scratch = Scratch::new();
-    let helper = Helper::start(&scratch);
+    let (scratch, helper) = Scratch::with_helper();
     let ran = within(&mut scratch.command(links().join("nbs-ts-helper")));
     let expected =
         format!("nbs-ts-helper: cannot start: a helper is already running (pid {})\n", helper.pid());
@@ -540,8 +528,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 #[test]
 fn idle_processes_do_not_wake_up() {
-    let scratch = Scratch::new();
-    let helper = Helper::start(&scratch);
+    let (scratch, helper) = Scratch::with_helper();
     let handle = scratch.create(&["--require-helper", "sleep 600"]);
     let keeper = scratch.keeper(&handle).unwrap();
     let switches = |pid: u32| -> u64 {
@@ -560,8 +547,7 @@ fn idle_processes_do_not_wake_up() {
 
 #[test]
 fn the_session_is_whole_whenever_the_child_looks() {
-    let scratch = Scratch::new();
-    let _helper = Helper::start(&scratch);
+    let (scratch, _helper) = Scratch::with_helper();
     for _ in 0..20 {
         let look = "for f in command daemon_pid input.fifo meta output.log pid slave_pty; do \
                     test -e $NBS_TS_HOME/sessions/$NBS_TS_SESSION/$f || echo missing $f; done";
@@ -611,8 +597,7 @@ fn kill(pid: u32, signal: i32) {
 
 #[test]
 fn the_helpers_bash_will_do_where_the_caller_has_none() {
-    let scratch = Scratch::new();
-    let _helper = Helper::start(&scratch);
+    let (scratch, _helper) = Scratch::with_helper();
     let nbs_ts = links().join("nbs-ts");
     let mut call = Command::new(nbs_ts);
     call.args(["create", "--require-helper", "exit 3"]).env_clear();

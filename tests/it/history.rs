@@ -34,8 +34,7 @@ const SHELLS: [&str; 7] = ["bash", "zsh", "fish", "dash", "ksh93", "mksh", "busy
 #[test]
 fn history_has_each_command_whoever_typed_it_in_every_shell() {
     for shell in SHELLS {
-        let scratch = Scratch::new();
-        let handle = scratch.create(shell);
+        let (scratch, handle) = Scratch::with_session(shell);
         scratch.ts(&["wait", &handle, "--input"]).code(0);
         scratch.ts(&["run", &handle, "echo one"]).code(0);
         scratch.ts(&["run", &handle, "cd /usr; false"]).code(1);
@@ -121,8 +120,7 @@ fn history_has_what_a_line_editor_executed_and_not_what_it_drew() {
 
 #[test]
 fn history_has_what_fish_executed_without_its_prompt_at_the_right() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("fish");
+    let (scratch, handle) = Scratch::with_session("fish");
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     scratch.ts(&["run", &handle, "function fish_right_prompt; echo 'at  12:34'; end"]).code(0);
     let all = ["echo one", "echo 'a  b'", "for i in 1 2\n    echo  $i\nend", "echo 'a\nb'"];
@@ -138,8 +136,7 @@ fn history_has_what_fish_executed_without_its_prompt_at_the_right() {
 #[test]
 fn the_output_of_a_command_has_no_echo_of_what_was_typed_before_it_printed() {
     for shell in SHELLS {
-        let scratch = Scratch::new();
-        let handle = scratch.create(shell);
+        let (scratch, handle) = Scratch::with_session(shell);
         // Until the next line is typed, the command does not end.
         let gate = scratch.path.join("gate");
         run(Command::new("mkfifo").arg(&gate)).code(0);
@@ -169,8 +166,7 @@ fn the_output_of_a_command_has_no_echo_of_what_was_typed_before_it_printed() {
 #[test]
 fn lines_that_were_typed_at_once_to_a_shell_without_an_editor_are_told_apart() {
     for shell in ["dash", "bash --norc --noediting"] {
-        let scratch = Scratch::new();
-        let handle = scratch.create(shell);
+        let (scratch, handle) = Scratch::with_session(shell);
         scratch.ts(&["wait", &handle, "--input"]).code(0);
         let all = [
             ("cat <<end\nbody\nend", "body\n"),
@@ -195,8 +191,7 @@ fn lines_that_were_typed_at_once_to_a_shell_without_an_editor_are_told_apart() {
 #[test]
 fn lines_that_are_typed_while_others_are_unread_stay_in_order() {
     for shell in ["dash", "bash --norc --noediting"] {
-        let scratch = Scratch::new();
-        let handle = scratch.create(shell);
+        let (scratch, handle) = Scratch::with_session(shell);
         let pid = scratch.ts(&["run", &handle, "echo $$"]).code(0).out().trim().to_owned();
         let mut strace = scratch.command("strace");
         strace.args(["-qq", "-o", "/dev/null", "-e", "trace=read", "-e", "inject=read:delay_enter=50000"]);
@@ -217,8 +212,7 @@ fn lines_that_are_typed_while_others_are_unread_stay_in_order() {
 
 #[test]
 fn history_has_the_commands_of_nested_shells() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     for shell in ["bash --norc", "fish", "dash", "zsh -f"] {
         scratch.ts(&["send", &handle, shell]).code(0);
@@ -252,8 +246,7 @@ fn history_has_the_commands_of_nested_shells() {
 
 #[test]
 fn history_survives_the_kill_of_the_relay() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["run", &handle, "echo done"]).code(0);
     scratch.ts(&["send", &handle, "sleep 987"]).code(0);
     eventually("it has begun", || commands(&scratch, &[&handle]).len() == 2);
@@ -273,8 +266,7 @@ fn history_survives_the_kill_of_the_relay() {
 #[test]
 fn history_has_no_secret() {
     for shell in ["bash", "dash"] {
-        let scratch = Scratch::new();
-        let handle = scratch.create(shell);
+        let (scratch, handle) = Scratch::with_session(shell);
         scratch.ts(&["wait", &handle, "--input"]).code(0);
         scratch.ts(&["send", &handle, "stty -echo; read x; stty echo; read y"]).code(0);
         scratch.ts(&["wait", &handle, "--input"]).code(0);
@@ -331,8 +323,7 @@ fn history_shows_those_that_are_asked_for() {
 
 #[test]
 fn history_follows_a_session_to_its_end() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["run", &handle, "echo before"]).code(0);
     let following = scratch.start(&["history", "--follow", "--json", &handle]);
     scratch.ts(&["run", &handle, "sh -c 'exit 3'"]).code(3);
@@ -428,8 +419,7 @@ fn history_is_exported_as_spans_and_as_a_script() {
 
 #[test]
 fn history_has_what_a_person_typed() {
-    let scratch = Scratch::new();
-    let person = scratch.create("bash");
+    let (scratch, person) = Scratch::with_session("bash");
     let handle = scratch.create("bash");
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     scratch.ts(&["send", &person, &format!("nbs-ts attach --interactive {handle}")]).code(0);
@@ -546,8 +536,7 @@ fn the_history_of_many_commands_is_bounded_and_counted() {
     // The file has room for about ten thousand. A hundred thousand take a minute.
     let parts = if std::env::var_os("NBS_ROUNDS").is_some() { 20 } else { 4 };
     let text = |number: usize| format!(": {number} {}", "x".repeat(60));
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash --norc");
+    let (scratch, handle) = Scratch::with_session("bash --norc");
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     for part in 0..parts {
         let lines: String = (1..=PART).map(|line| text(part * PART + line) + "\n").collect();
@@ -630,8 +619,7 @@ fn tag(text: &str) -> Option<&str> {
 #[test]
 fn history_agrees_with_the_system_calls_of_each_shell_and_with_the_history_of_bash() {
     for shell in SHELLS {
-        let scratch = Scratch::new();
-        let person = scratch.create("bash");
+        let (scratch, person) = Scratch::with_session("bash");
         let handle = scratch.create(shell);
         scratch.ts(&["wait", &handle, "--input"]).code(0);
         let (pid, calls) = (scratch.file(&handle, "pid"), scratch.path.join("calls"));

@@ -373,8 +373,7 @@ fn whatever_the_files_of_a_session_are_every_command_comes_to_an_end() {
 
 #[test]
 fn the_highest_numbers_in_the_files_of_a_session_are_numbers() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo text");
+    let (scratch, handle) = Scratch::with_session("echo text");
     scratch.wait_for_end(&handle);
     fs::write(scratch.folder(&handle).join("typed"), format!("0 1 {}l61\n", u64::MAX)).unwrap();
     scratch.ts(&["wait", &handle, "--pattern=text"]).code(0).silent();
@@ -421,8 +420,7 @@ while True: threading.Thread(target=safely, args=[listener.accept()[0]], daemon=
 
 #[test]
 fn a_forged_relay_that_says_no_end_of_things_holds_nobody_up() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("sleep 1000");
+    let (scratch, handle) = Scratch::with_session("sleep 1000");
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
     scratch.wait_for_end(&handle);
     let flood = "def serve(stream):\n    while True: stream.sendall(b'x' * 65536)";
@@ -438,8 +436,7 @@ fn a_forged_relay_that_says_no_end_of_things_holds_nobody_up() {
 /// The most memory that a relay has used, in kilobytes (proc_pid_status(5)).
 #[test]
 fn however_many_never_read_what_they_ask_for_a_relay_stays_small() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty raw -echo; echo ready; cat > /dev/null");
+    let (scratch, handle) = Scratch::with_session("stty raw -echo; echo ready; cat > /dev/null");
     let relay = scratch.file(&handle, "daemon_pid");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     // As much as it remembers.
@@ -482,8 +479,7 @@ fn however_many_never_read_what_they_ask_for_a_relay_stays_small() {
 
 #[test]
 fn a_secret_of_which_only_a_part_went_in_is_told_of() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("sleep 1000");
+    let (scratch, handle) = Scratch::with_session("sleep 1000");
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
     scratch.wait_for_end(&handle);
     // A relay that reports a secret prompt, and types three bytes of the secret.
@@ -504,8 +500,7 @@ fn a_strangers_socket_is_neither_a_relay_nor_a_helper() {
     if !is_root() {
         return;
     }
-    let scratch = Scratch::new();
-    let handle = scratch.create("cat");
+    let (scratch, handle) = Scratch::with_session("cat");
     let (relay, helper) = (scratch.folder(&handle).join("relay.sock"), scratch.state().join("helper.sock"));
     let (theirs, kept) = (scratch.path.join("theirs"), scratch.path.join("kept"));
     fs::create_dir(&theirs).unwrap();
@@ -675,8 +670,7 @@ fn a_stranger_s_process_is_of_no_session_of_ours() {
     if !is_root() {
         return;
     }
-    let scratch = Scratch::new();
-    let handle = scratch.create("sleep 1000");
+    let (scratch, handle) = Scratch::with_session("sleep 1000");
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
     scratch.wait_for_end(&handle);
     let mut command = stranger(&scratch, "sleep");

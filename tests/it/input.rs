@@ -9,8 +9,8 @@ const RAW_READER: &str = "stty raw -echo; echo ready; exec cat > got";
 
 #[test]
 fn a_text_is_typed_with_its_enter() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; while read -r line; do printf '<%s>' \"$line\"; done");
+    let (scratch, handle) =
+        Scratch::with_session("stty -echo; while read -r line; do printf '<%s>' \"$line\"; done");
     scratch.ts(&["send", &handle, "hello", "  wide  world"]).code(0).stdout("").silent();
     scratch.ts(&["send", &handle]).code(0);
     scratch.ts(&["send", &handle, "--stdin"]).code(0).complains("'--stdin' is typed as text");
@@ -26,8 +26,7 @@ fn a_text_is_typed_with_its_enter() {
 
 #[test]
 fn standard_input_is_typed_as_it_is() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(RAW_READER);
+    let (scratch, handle) = Scratch::with_session(RAW_READER);
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
     scratch.ts_with_input(&["send", "--stdin", "--no-enter", "--timeout=30", &handle], &bytes).code(0);
@@ -38,8 +37,8 @@ fn standard_input_is_typed_as_it_is() {
 
 #[test]
 fn the_fifo_is_a_keyboard_too() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; echo ready; while read x; do echo \"<$x>\"; done");
+    let (scratch, handle) =
+        Scratch::with_session("stty -echo; echo ready; while read x; do echo \"<$x>\"; done");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     for round in 0..50 {
         writeln!(scratch.fifo(&handle), "{round}").unwrap();
@@ -51,8 +50,7 @@ fn the_fifo_is_a_keyboard_too() {
 
 #[test]
 fn a_dead_session_takes_no_input() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("exit 3");
+    let (scratch, handle) = Scratch::with_session("exit 3");
     scratch.wait_for_end(&handle);
     scratch.ts(&["send", &handle, "x"]).code(1).complains("has ended with exit code 3");
     scratch.ts(&["send", "--json", &handle, "x"]).code(1).complains("\"kind\":\"failed\"");
@@ -101,8 +99,8 @@ fn send_text(scratch: &Scratch, handle: &str, timeout: &str) -> Running {
 
 #[test]
 fn a_line_too_long_for_the_terminal_is_told_of_not_cut() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; echo ready; while read -r x; do echo \"<${#x}>\"; done");
+    let (scratch, handle) =
+        Scratch::with_session("stty -echo; echo ready; while read -r x; do echo \"<${#x}>\"; done");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     scratch.ts(&["send", &handle, &"a".repeat(4_095)]).code(0);
     scratch.ts(&["wait-pattern", &handle, "<4095>"]).code(0);
@@ -121,8 +119,7 @@ fn a_line_too_long_for_the_terminal_is_told_of_not_cut() {
 
 #[test]
 fn large_sends_at_once_do_not_mix() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(RAW_READER);
+    let (scratch, handle) = Scratch::with_session(RAW_READER);
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     let texts: Vec<String> =
         (b'a'..b'i').map(|letter| char::from(letter).to_string().repeat(60_000)).collect();
@@ -144,8 +141,7 @@ fn large_sends_at_once_do_not_mix() {
 
 #[test]
 fn a_sender_that_is_killed_spoils_nothing() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo ready; sleep 1000");
+    let (scratch, handle) = Scratch::with_session("echo ready; sleep 1000");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     fs::write(scratch.path.join("text"), "line\n".repeat(50_000)).unwrap();
     let sender = send_text(&scratch, &handle, "--timeout=60");
@@ -158,8 +154,7 @@ fn a_sender_that_is_killed_spoils_nothing() {
 
 #[test]
 fn an_input_that_is_no_fifo_is_refused() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("cat");
+    let (scratch, handle) = Scratch::with_session("cat");
     let fifo = scratch.folder(&handle).join("input.fifo");
     fs::remove_file(&fifo).unwrap();
     scratch.ts(&["send", &handle, "x"]).code(1).stdout("");
@@ -186,8 +181,8 @@ fn text_typed_right_after_create_runs_once() {
 
 #[test]
 fn a_long_line_through_the_fifo_stops_nobody_else() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; echo ready; while read -r x; do echo \"<${#x}>\"; done");
+    let (scratch, handle) =
+        Scratch::with_session("stty -echo; echo ready; while read -r x; do echo \"<${#x}>\"; done");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     let mut fifo = scratch.fifo(&handle);
     fifo.write_all("a".repeat(5_000).as_bytes()).unwrap();
@@ -227,8 +222,7 @@ fn a_long_line_goes_in_once_the_program_takes_keys() {
 
 #[test]
 fn an_empty_send_behind_another_delays_nobody() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo ready; exec sleep 1000");
+    let (scratch, handle) = Scratch::with_session("echo ready; exec sleep 1000");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     fs::write(scratch.path.join("text"), "line\n".repeat(12_000)).unwrap();
     let first = send_text(&scratch, &handle, "--timeout=3");

@@ -9,7 +9,10 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::support::{Scratch, eventually, libraries_of, run, timing_out};
+use crate::{
+    shells::runs_what_all_do,
+    support::{Scratch, eventually, libraries_of, run},
+};
 
 /// A shell that is started inside another, and how the same is said to it.
 struct Inner {
@@ -89,30 +92,8 @@ fn try_inner_of(scratch: &Scratch, inner: &Inner, command: &str) {
     run(seven).code(7).stdout("").silent();
     let own_status = if *shell == "fish" { "echo $status" } else { "echo $?" };
     run(own_status).code(0).stdout("7\n").silent();
-    run("printf 'a\\nb'").code(0).stdout("a\nb").silent();
-    run("printf '\\n\\nx\\n'").code(0).stdout("\n\nx\n").silent();
-    run("cd /").code(0).stdout("").silent();
-    run(set).code(0).stdout("").silent();
-    run("pwd; echo $x").code(0).stdout("/\n5\n").silent();
-    run(many).code(0).stdout("1\n2\n").silent();
-    run("").code(0).stdout("").silent();
+    runs_what_all_do(scratch, &handle, [set, many], 200 - "mine# ".len());
     run("echo '!x' \"a  b\" \u{e9}").code(0).stdout("!x a  b \u{e9}\n").silent();
-    let room = 200 - "mine# echo ".len();
-    for length in [room - 1, room, room + 1, 300, 5_000] {
-        let long = "x".repeat(length);
-        run(&format!("echo {long}")).code(0).stdout(format!("{long}\n")).silent();
-    }
-    run("echo 'a").code(2).stdout("").complains("it is incomplete");
-    run("echo on").code(0).stdout("on\n").silent();
-    let wrong = run("echo a )");
-    assert!(wrong.status.code().is_some_and(|code| code != 0 && code < 124), "{wrong:?}");
-    assert!(!wrong.out().is_empty() && !wrong.out().contains("nbs="), "{wrong:?}");
-    run("no-such-program").code(127);
-    timing_out(
-        |_| scratch.file(&handle, "completion.log").contains(" 130\n"),
-        |timeout| scratch.ts(&["run", timeout, &handle, "sleep 1000"]).code(124).stdout(""),
-    );
-    eventually("the shell", || run("echo usable").stdout == b"usable\n");
     assert!(scratch.file(&handle, "completion.log").contains(" 130\n"));
     run("echo seen").code(0);
     scratch.ts(&["wait", &handle, "--input"]).code(0);
@@ -320,8 +301,7 @@ fn integrate_reports_a_remote_hang_and_types_nothing_later() {
 
 #[test]
 fn a_shell_that_ends_meanwhile_is_told_of() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["send", &handle, "PS1='mine# ' dash -c 'printf \"mine# \"; read x; exit 5' || :"]).code(0);
     scratch.ts(&["wait", "--pattern=mine# ", &handle]).code(0);
     // By its arguments it is not interactive.
@@ -337,8 +317,7 @@ fn a_shell_that_ends_meanwhile_is_told_of() {
 
 #[test]
 fn half_a_line_that_was_typed_ahead_of_the_end_of_an_inner_shell_is_dropped() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     for shell in ["dash", "bash"] {
         scratch.ts(&["send", &handle, shell]).code(0);
         scratch.ts(&["integrate", "--timeout=60", &handle]).code(0);
@@ -355,8 +334,7 @@ fn half_a_line_that_was_typed_ahead_of_the_end_of_an_inner_shell_is_dropped() {
 
 #[test]
 fn integrate_types_nothing_into_a_program_that_is_not_a_shell() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     fs::write(scratch.path.join("long"), "line\n".repeat(100)).unwrap();
     scratch.ts(&["integrate", "12345678"]).code(2);
     scratch.ts(&["integrate"]).code(4).complains("missing SESSION");
@@ -391,8 +369,7 @@ fn integrate_types_nothing_into_a_program_that_is_not_a_shell() {
 
 #[test]
 fn the_sessions_own_shell_reports_already() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["run", &handle, "true"]).code(0);
     let told = scratch.ts(&["integrate", "--json", &handle]).code(0);
     assert_eq!([told.field("shell"), told.field("new")], ["\"bash\"", "false"]);
@@ -401,8 +378,7 @@ fn the_sessions_own_shell_reports_already() {
 
 #[test]
 fn the_second_of_two_concurrent_integrates_finds_it_done() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["send", &handle, "bash --norc"]).code(0);
     let words = ["integrate", "--json", "--timeout=60", &handle];
     let both = [scratch.start(&words), scratch.start(&words)];
@@ -439,8 +415,7 @@ fn integrate_types_nothing_into_a_busy_shell_that_reports() {
 
 #[test]
 fn nothing_is_printed_of_interrupts_that_are_not_heeded() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["send", &handle, "bash --norc"]).code(0);
     integrate(&scratch, &handle, "bash");
     // It ends before it is given up, and a second interrupt has come by then.
@@ -453,8 +428,7 @@ fn nothing_is_printed_of_interrupts_that_are_not_heeded() {
 
 #[test]
 fn integrate_works_again_after_suspend_and_fg() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let run = |text: &str| scratch.ts(&["run", "--timeout=60", &handle, text]);
     scratch.ts(&["send", &handle, "level=1 bash --norc"]).code(0);
     integrate(&scratch, &handle, "bash");
@@ -469,8 +443,7 @@ fn integrate_works_again_after_suspend_and_fg() {
 
 #[test]
 fn shells_inside_each_other_are_told_apart() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let ran = |text: &str, printed: &str| {
         scratch.ts(&["run", "--timeout=60", &handle, text]).code(0).stdout(printed);
     };
@@ -497,8 +470,7 @@ fn shells_inside_each_other_are_told_apart() {
 
 #[test]
 fn text_typed_by_integrate_is_not_in_the_history() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["send", &handle, "HISTFILE= HISTCONTROL= bash --norc"]).code(0);
     integrate(&scratch, &handle, "bash");
     scratch
@@ -528,8 +500,7 @@ fn a_shell_in_the_place_of_the_sessions_own_can_be_taught() {
 
 #[test]
 fn a_program_that_ends_in_a_shell_can_be_taught_too() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("PS1='mine# ' dash -i; exit 3");
+    let (scratch, handle) = Scratch::with_session("PS1='mine# ' dash -i; exit 3");
     scratch.ts(&["run", &handle, "true"]).code(125).complains("not an interactive shell");
     integrate(&scratch, &handle, "posix");
     scratch.ts(&["run", &handle, "echo hi; (exit 7)"]).code(7).stdout("hi\n");

@@ -18,8 +18,7 @@ fn got(scratch: &Scratch, expected: &[u8]) {
 
 #[test]
 fn keys_are_typed_in_order() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(RAW_READER);
+    let (scratch, handle) = Scratch::with_session(RAW_READER);
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     let ran =
         scratch.ts(&["key", "--json", &handle, "C-c", "C-z", "M-x", "Up", "C-Left", "F5", "é", "Enter"]);
@@ -33,8 +32,7 @@ fn keys_are_typed_in_order() {
 
 #[test]
 fn an_unknown_key_is_found_before_anything_is_typed() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty raw -echo; echo ready; exec cat > got");
+    let (scratch, handle) = Scratch::with_session("stty raw -echo; echo ready; exec cat > got");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     scratch.ts(&["key", &handle, "a", "Entr", "b"]).code(4).complains("'Entr' is not a key");
     scratch.ts(&["key", &handle, ""]).code(4);
@@ -50,8 +48,8 @@ fn an_unknown_key_is_found_before_anything_is_typed() {
 
 #[test]
 fn cursor_keys_are_sent_as_the_program_wants_them() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(r"stty raw -echo; printf '\033[?'; printf '1hready'; exec cat > got");
+    let (scratch, handle) =
+        Scratch::with_session(r"stty raw -echo; printf '\033[?'; printf '1hready'; exec cat > got");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     scratch.ts(&["key", &handle, "Up", "Home", "S-Up"]).code(0);
     got(&scratch, b"\x1bOA\x1bOH\x1b[1;2A");
@@ -65,8 +63,8 @@ fn the_keypad_sends_what_the_program_wants() {
         (r"printf '\033='", b"\x1bOp\x1bOy\x1bOM\x1bOk\x1bOm\x1bOj\x1bOo\x1bOn\x1b\x1bOu"),
         (r"printf '\033=\033>'", b"09\r+-*/.\x1b5"),
     ] {
-        let scratch = Scratch::new();
-        let handle = scratch.create(&format!("stty raw -echo; {asks}\necho ready; exec cat > got"));
+        let (scratch, handle) =
+            Scratch::with_session(&format!("stty raw -echo; {asks}\necho ready; exec cat > got"));
         scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
         scratch.ts(&[&["key", &handle], &keys[..]].concat()).code(0);
         got(&scratch, expected);
@@ -103,8 +101,7 @@ fn an_interrupt_overtakes_what_is_queued() {
 
 #[test]
 fn keys_that_are_signals_do_what_they_do_on_a_terminal() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     for (round, key, code) in [("1", "C-z", "148\n"), ("2", "C-\\", "131\n"), ("3", "^C", "130\n")] {
         // Before it is itself, bash may lose the signal.
         scratch.ts(&["send", &handle, &format!("sleep 100{round}")]).code(0);
@@ -161,8 +158,7 @@ fn the_end_of_input_is_the_terminals_own_character() {
 
 #[test]
 fn the_end_of_input_comes_after_half_a_line_too() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("cat > got; echo over; read line; echo \"<$line>\"");
+    let (scratch, handle) = Scratch::with_session("cat > got; echo over; read line; echo \"<$line>\"");
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     scratch.ts(&["send", "--no-enter", &handle, "half"]).code(0);
     scratch.ts(&["eof", "--json", &handle]).code(0).silent().stdout_has("\"typed\":2");
@@ -183,8 +179,7 @@ fn the_end_of_input_comes_after_half_a_line_too() {
 
 #[test]
 fn the_end_of_input_is_typed_only_where_a_program_reads_lines_or_keys() {
-    let scratch = Scratch::new();
-    let deaf = scratch.create("echo ready; exec sleep 1000");
+    let (scratch, deaf) = Scratch::with_session("echo ready; exec sleep 1000");
     scratch.ts(&["wait-pattern", &deaf, "ready"]).code(0);
     let refused = scratch.ts(&["eof", "--timeout=0.3", &deaf]).code(1).stdout("");
     refused.complains("no program reads its terminal after 0.3 s").complains("'sleep' is in the foreground");
@@ -204,8 +199,7 @@ fn the_end_of_input_is_typed_only_where_a_program_reads_lines_or_keys() {
 
 #[test]
 fn a_paste_is_bracketed_where_that_is_asked_for() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(RAW_READER);
+    let (scratch, handle) = Scratch::with_session(RAW_READER);
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     scratch.ts(&["send", "--paste", &handle, "a\x1b[201~b"]).code(0);
     got(&scratch, b"a\x1b[201~b\r");

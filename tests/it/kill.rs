@@ -32,8 +32,7 @@ fn a_session_that_is_named_twice_is_ended_once() {
 
 #[test]
 fn kill_removes_the_session() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("sleep 1000");
+    let (scratch, handle) = Scratch::with_session("sleep 1000");
     let child = scratch.file(&handle, "pid");
     let relay = scratch.file(&handle, "daemon_pid");
     scratch.ts(&["kill", &handle]).code(0).stdout("").silent();
@@ -78,8 +77,7 @@ fn kills_of_one_pattern_at_the_same_time_print_every_name() {
 
 #[test]
 fn keep_leaves_what_was_said() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo said; exec sleep 1000");
+    let (scratch, handle) = Scratch::with_session("echo said; exec sleep 1000");
     scratch.ts(&["wait-pattern", &handle, "said"]).code(0);
     let ran = scratch.ts(&["kill", "--keep", "--grace=60", "--json", &handle]).code(0);
     assert_eq!(ran.field("exit_code"), "143");
@@ -136,8 +134,7 @@ fn kill_finds_processes_of_a_killed_relay_by_their_mark() {
 
 #[test]
 fn kill_all_ends_only_dead_sessions_with_processes_left() {
-    let scratch = Scratch::new();
-    let over = scratch.create("true");
+    let (scratch, over) = Scratch::with_session("true");
     scratch.wait_for_end(&over);
     let left = scratch
         .create("trap '' HUP TERM; echo $$ >> pids; (setsid sleep 1000 & echo $! >> pids); sleep 1000");
@@ -166,8 +163,8 @@ fn kill_waits_for_those_who_need_their_time_and_no_longer() {
 
 #[test]
 fn a_process_that_ignores_sigterm_is_killed_after_the_grace() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("trap 'echo no' TERM; echo ready; while :; do sleep 0.01; done");
+    let (scratch, handle) =
+        Scratch::with_session("trap 'echo no' TERM; echo ready; while :; do sleep 0.01; done");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     scratch.ts(&["kill", "--keep", &handle]).code(0);
     scratch.ts(&["exit-code", &handle]).stdout("137\n");
@@ -197,8 +194,7 @@ fn processes_started_by_a_handler_of_sigterm_have_the_grace() {
 
 #[test]
 fn an_idle_shell_which_ignores_sigterm_does_not_cost_the_grace() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["send", &handle, "true"]).code(0);
     scratch.ts(&["wait-complete", &handle]).code(0);
     scratch.ts(&["kill", "--grace=600", &handle]).code(0);
@@ -206,8 +202,8 @@ fn an_idle_shell_which_ignores_sigterm_does_not_cost_the_grace() {
 
 #[test]
 fn a_session_made_inside_a_session_is_not_of_it() {
-    let scratch = Scratch::new();
-    let outer = scratch.create("nbs-ts create --no-helper --name=inner 'sleep 1000'; sleep 1000");
+    let (scratch, outer) =
+        Scratch::with_session("nbs-ts create --no-helper --name=inner 'sleep 1000'; sleep 1000");
     // Once its handle is printed: a session whose caller has gone is removed.
     scratch.ts(&["wait-pattern", &outer, "\n"]).code(0);
     let inner = scratch.ts(&["find", "inner"]).out().trim().to_owned();
@@ -219,8 +215,7 @@ fn a_session_made_inside_a_session_is_not_of_it() {
 
 #[test]
 fn a_session_can_end_itself() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["send", &handle, "sleep 1000 & nbs-ts kill $NBS_TS_SESSION"]).code(0);
     eventually("its end", || scratch.ts(&["status", &handle]).status.code() == Some(2));
 }
@@ -256,8 +251,7 @@ fn an_unknown_session_costs_no_other_its_life() {
 
 #[test]
 fn a_stopped_relay_does_not_save_its_session() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("sleep 1000");
+    let (scratch, handle) = Scratch::with_session("sleep 1000");
     let (child, relay) = (scratch.file(&handle, "pid"), scratch.file(&handle, "daemon_pid"));
     run(Command::new("kill").args(["-STOP", &relay])).code(0);
     scratch.ts(&["status", &handle]).code(0).stdout("alive\n");
@@ -270,8 +264,7 @@ fn a_stopped_relay_does_not_save_its_session() {
 
 #[test]
 fn a_stopped_process_that_is_told_to_end_has_its_say() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("trap 'echo bye; exit 5' TERM; kill -STOP $$");
+    let (scratch, handle) = Scratch::with_session("trap 'echo bye; exit 5' TERM; kill -STOP $$");
     let child = scratch.file(&handle, "pid");
     eventually("its being stopped", || crate::support::state_of(&child) == Some('T'));
     scratch.ts(&["kill", "--keep", "--grace=600", &handle]).code(0);
@@ -293,8 +286,7 @@ fn a_process_that_kills_its_relay_on_sigterm_is_ended() {
 
 #[test]
 fn a_relay_that_does_not_answer_or_cannot_write_does_not_hide_who_ended_its_session() {
-    let scratch = Scratch::new();
-    let cannot_write = scratch.create("sleep 1000");
+    let (scratch, cannot_write) = Scratch::with_session("sleep 1000");
     let relay = scratch.file(&cannot_write, "daemon_pid");
     run(Command::new("prlimit").args(["--pid", &relay, "--fsize=0"])).code(0);
     scratch.ts(&["kill", "--keep", &cannot_write]).code(0);
@@ -317,8 +309,7 @@ fn a_relay_that_does_not_answer_or_cannot_write_does_not_hide_who_ended_its_sess
 
 #[test]
 fn kill_spares_unmarked_processes_of_a_kernel_session() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("sleep 1000");
+    let (scratch, handle) = Scratch::with_session("sleep 1000");
     run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
     scratch.wait_for_end(&handle);
     let script = "exec > /dev/null 2>&1; NBS_TS_SESSION=$0 sleep 1001 & echo $! >> pids; \
@@ -396,8 +387,7 @@ threading.Thread(target=lambda:time.sleep(1000)).start();ctypes.CDLL(None).pthre
 
 #[test]
 fn a_kill_that_is_interrupted_leaves_no_cause_behind() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("trap 'echo no' TERM; echo ready; read x; read x; exit 5");
+    let (scratch, handle) = Scratch::with_session("trap 'echo no' TERM; echo ready; read x; read x; exit 5");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     // A process in the background, as the tests may be, starts with SIGINT ignored.
     let mut interruptible = scratch.command("env");

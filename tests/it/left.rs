@@ -15,8 +15,7 @@ use rustix::{
 use crate::support::{Ran, Running, Scratch, eventually, field, run, sockets_of, state_of};
 
 fn shell(command: &str) -> (Scratch, String) {
-    let scratch = Scratch::new();
-    let handle = scratch.create(command);
+    let (scratch, handle) = Scratch::with_session(command);
     scratch.ts(&["run", &handle, "true"]).code(0);
     (scratch, handle)
 }

@@ -166,8 +166,7 @@ fn exec_and_traps_change_no_exit_code() {
 
 #[test]
 fn while_it_runs_there_is_no_exit_code() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("sleep 1000");
+    let (scratch, handle) = Scratch::with_session("sleep 1000");
     scratch.ts(&["status", &handle]).code(0).stdout("alive\n").silent();
     scratch.ts(&["exit-code", &handle]).code(0).stdout("-1\n");
     let status = scratch.ts(&["status", "--json", &handle]).code(0);
@@ -275,8 +274,7 @@ fn a_create_that_fails_leaves_nothing_behind() {
 
 #[test]
 fn the_relay_holds_no_folder_of_the_caller() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("sleep 1000");
+    let (scratch, handle) = Scratch::with_session("sleep 1000");
     let relay = scratch.file(&handle, "daemon_pid");
     assert_eq!(fs::read_link(format!("/proc/{relay}/cwd")).unwrap().to_str(), Some("/"));
     let words = fs::read(format!("/proc/{relay}/cmdline")).unwrap();
@@ -397,8 +395,7 @@ fn a_listing_is_the_same_however_much_of_a_session_must_be_looked_at() {
 
 #[test]
 fn a_session_has_one_start_and_one_end_wherever_they_are_told() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("read x; exit 3");
+    let (scratch, handle) = Scratch::with_session("read x; exit 3");
     let live = [scratch.ts(&["status", "--json", &handle]), scratch.ts(&["list", "--json"])];
     let started = live[0].field("started");
     for told in &live {
@@ -434,8 +431,7 @@ fn a_session_has_one_start_and_one_end_wherever_they_are_told() {
 
 #[test]
 fn unknown_values_of_a_session_are_null() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("exec sleep 1000");
+    let (scratch, handle) = Scratch::with_session("exec sleep 1000");
     fs::remove_file(scratch.folder(&handle).join("meta")).unwrap();
     let both = || [scratch.ts(&["status", "--json", &handle]).out(), scratch.ts(&["list", "--json"]).out()];
     for told in both() {
@@ -514,8 +510,7 @@ fn gc_collects_what_was_left_half_made_and_spares_what_is_being_made() {
 
 #[test]
 fn an_idle_session_costs_no_wake_up() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("cat");
+    let (scratch, handle) = Scratch::with_session("cat");
     scratch.ts(&["send", &handle, "ready"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "ready\r\nready"]).code(0);
     let relay = scratch.file(&handle, "daemon_pid");

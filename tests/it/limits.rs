@@ -328,8 +328,7 @@ fn limits_hold_through_the_helper_as_well() {
 
 #[test]
 fn the_one_who_ends_it_is_no_command() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("exec sleep 1000");
+    let (scratch, handle) = Scratch::with_session("exec sleep 1000");
     let sessions = scratch.state().join("sessions");
     let script = format!(
         "exec -a nbs-terminator {} {handle} {} timeout",

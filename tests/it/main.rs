@@ -41,6 +41,7 @@ mod multicall; // nbs itself: names, links, --install
 mod notify; // notify: a person is told of each event once
 mod output; // read, read-new, attach: every byte, once
 mod page; // nbs-page: who may, what is told, and clients of every kind
+mod person; // a person's terminal, for attach --interactive and top
 mod places; // ensure, pwd, --inherit-cwd
 mod program_status; // what programs say of themselves (OSC 7501), their notices; report
 mod programs; // ask: real programs through one table

@@ -161,8 +161,7 @@ fn completion_offers_what_may_follow() {
 /// In a session of its own, as a person would: Tab, and the shell's result.
 #[test]
 fn tab_completes_in_bash() {
-    let scratch = Scratch::new();
-    let shell = scratch.create("bash --norc -i");
+    let (scratch, shell) = Scratch::with_session("bash --norc -i");
     let work = scratch.create_with(&["--name=work"], "cat");
     let home = format!("HOME={}", scratch.home().display());
     scratch.ts(&["machine", "add", "box", "env", "-u", "NBS_TS_HOME", &home, "sh"]).code(0);

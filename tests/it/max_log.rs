@@ -4,7 +4,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::support::{Mount, Scratch, eventually, field, is_running, run};
+use crate::support::{Mount, Scratch, SmallDisk, eventually, field, is_running, run};
 
 /// The log's size on the disk.
 fn disk(scratch: &Scratch, handle: &str) -> u64 {
@@ -172,20 +172,15 @@ fn an_end_that_is_gone_from_a_bounded_log_is_known_all_the_same() {
 
 #[test]
 fn a_full_disk_takes_what_a_bounded_log_can_spare() {
-    let scratch = Scratch::new();
-    let state = scratch.path.join("small");
-    fs::create_dir(&state).unwrap();
-    let mounted = Mount::tmpfs(&state, "size=600k");
-    let ts = |arguments: &[&str]| {
-        run(scratch.command("nbs-ts").env("NBS_TS_HOME", state.join("nbs")).args(arguments))
-    };
+    let disk = SmallDisk::new("600k");
+    let ts = |arguments: &[&str]| disk.ts(arguments);
     // More than there is room for.
     let command = "read x; seq 300000; exit 4";
     let handle = ts(&["create", "--no-helper", "--max-log=1M", command]).code(0).out().trim().to_owned();
     ts(&["send", &handle, "go"]).code(0);
-    let read = |what: &str| fs::read_to_string(state.join("nbs/sessions").join(&handle).join(what));
+    let read = |what: &str| fs::read_to_string(disk.path.join("nbs/sessions").join(&handle).join(what));
     eventually("the end, though nobody makes room", || read("exit_code").is_ok());
-    mounted.remount("size=8m");
+    disk.resize("8m");
     ts(&["wait-complete", &handle]).code(0).stdout("4\n");
     let all = format!("go\r\n{}", numbers(300_000));
     let start: usize = read("log_start").unwrap().parse().unwrap();

@@ -42,6 +42,13 @@ struct Client {
     capabilities: Value,
 }
 
+/// A server without sessions, and its client.
+fn started() -> (Scratch, Client) {
+    let scratch = Scratch::new();
+    let client = Client::start(&scratch, &[]);
+    (scratch, client)
+}
+
 impl Client {
     fn start(scratch: &Scratch, arguments: &[&str]) -> Client {
         let mut command = scratch.applet("nbs-mcp");
@@ -215,8 +222,7 @@ fn text(result: &Value) -> &str {
 
 #[test]
 fn the_version_without_a_handshake_tells_all_in_each_request() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (_scratch, mut client) = started();
     let discovered = client.ask("server/discover", json!({}))["result"].clone();
     assert_eq!(discovered["supportedVersions"], json!([VERSION]));
     assert_eq!(discovered["capabilities"], json!({"tools": {}, "extensions": {TASKS: {}}}));
@@ -270,8 +276,7 @@ fn older_clients_begin_with_a_handshake() {
 
 #[test]
 fn tools_say_what_the_help_says() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (scratch, mut client) = started();
     let tools = client.ask("tools/list", json!({}))["result"]["tools"].clone();
     assert_eq!(tools, client.ask("tools/list", json!({}))["result"]["tools"]);
     let tools = tools.as_array().unwrap();
@@ -319,8 +324,7 @@ fn tools_say_what_the_help_says() {
 
 #[test]
 fn each_tool_does_what_its_command_does() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (scratch, mut client) = started();
     let made =
         client.text("create", json!({"command": "bash", "name": "work", "env": ["A=1", "B=2"], "cwd": "/"}));
     let handle = made.lines().next().unwrap().to_owned();
@@ -391,8 +395,7 @@ fn each_tool_does_what_its_command_does() {
 
 #[test]
 fn errors_reach_the_model() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (_scratch, mut client) = started();
     let said = client.failure("run", json!({"session": "@none", "command": "ls"}));
     assert!(said.contains("no session is named 'none'"), "{said}");
     let said = client.failure("screen", json!({"session": "@none", "png": true}));
@@ -439,8 +442,7 @@ fn errors_reach_the_model() {
 
 #[test]
 fn a_result_is_bounded_and_tells_how_to_read_the_rest() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (_scratch, mut client) = started();
     client.shell();
     let count = "seq 100000 199999";
     let result = client.text("run", json!({"session": "@work", "command": count}));
@@ -507,8 +509,7 @@ fn an_answer_is_structure_for_a_client_that_reads_that() {
 
 #[test]
 fn a_secret_does_not_go_through_a_model() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (scratch, mut client) = started();
     client.shell();
     let ask = json!({"session": "@work", "text": "read -s -p 'Password: ' word"});
     client.text("send", ask);

@@ -65,8 +65,7 @@ fn a_command_is_told_of_each_event_once() {
 
 #[test]
 fn what_a_session_did_between_two_looks_is_told() {
-    let scratch = Scratch::new();
-    let long = scratch.create("exec sleep 1000");
+    let (scratch, long) = Scratch::with_session("exec sleep 1000");
     waits(&scratch, &scratch.create_with(&["--name=asks"], ASKS));
     let notify = scratch.start(&["notify", "--every=0", "--command=cat >>told"]);
     eventually("that it runs", || events(&scratch) == ["waiting"]);
@@ -94,8 +93,7 @@ fn what_a_session_did_between_two_looks_is_told() {
 
 #[test]
 fn a_terminal_and_a_webhook_are_told_too() {
-    let scratch = Scratch::new();
-    let asks = scratch.create(ASKS);
+    let (scratch, asks) = Scratch::with_session(ASKS);
     waits(&scratch, &asks);
     let port = scratch.path.join("port");
     let server = r#"
@@ -131,8 +129,7 @@ server.serve_forever()
 
 #[test]
 fn in_quiet_hours_nobody_is_told_and_bad_options_are_refused() {
-    let scratch = Scratch::new();
-    let asks = scratch.create(ASKS);
+    let (scratch, asks) = Scratch::with_session(ASKS);
     waits(&scratch, &asks);
     // It asks date(1): here one that the test controls.
     crate::support::executable(&scratch.path.join("bin/date"), "#!/bin/sh\necho >>asked\necho 23:30\n");

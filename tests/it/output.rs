@@ -4,8 +4,7 @@ use crate::support::{Scratch, eventually, field, run, start, state_of};
 
 #[test]
 fn read_new_gives_each_byte_once_and_all_of_them() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("seq 100000");
+    let (scratch, handle) = Scratch::with_session("seq 100000");
     scratch.ts(&["wait-complete", &handle]).code(0);
     let all: String = (1..=100_000).map(|n| format!("{n}\r\n")).collect();
     assert!(all.len() > 64 * 1024);
@@ -19,8 +18,7 @@ fn read_new_gives_each_byte_once_and_all_of_them() {
 
 #[test]
 fn nuls_and_other_odd_bytes_are_bytes() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(r"stty -opost; printf 'a\0b\0\0c\377\n\033[1mx\033[0m\0'");
+    let (scratch, handle) = Scratch::with_session(r"stty -opost; printf 'a\0b\0\0c\377\n\033[1mx\033[0m\0'");
     scratch.ts(&["wait-complete", &handle]).code(0);
     scratch.ts(&["read-new", &handle]).code(0).stdout(b"a\0b\0\0c\xff\n\x1b[1mx\x1b[0m\0");
     scratch.ts(&["read", "--strip", &handle]).code(0).stdout(b"a\0b\0\0c\xff\nx\0");
@@ -32,8 +30,7 @@ fn nuls_and_other_odd_bytes_are_bytes() {
 
 #[test]
 fn read_picks_bytes_and_lines() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -opost; printf 'one\\ntwo\\nthree\\nfour'");
+    let (scratch, handle) = Scratch::with_session("stty -opost; printf 'one\\ntwo\\nthree\\nfour'");
     scratch.ts(&["wait-complete", &handle]).code(0);
     let read = |options: &[&str]| scratch.ts(&[&["read", &handle], options].concat());
     read(&["--last=2"]).stdout("three\nfour");
@@ -85,8 +82,7 @@ fn stripped_step_by_step(steps: &[&[u8]]) -> Vec<String> {
 
 #[test]
 fn nbs_ts_output_sets_the_form_that_no_option_chooses() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(r"printf 'a\033[1mb\033[m\nc\rd\n'");
+    let (scratch, handle) = Scratch::with_session(r"printf 'a\033[1mb\033[m\nc\rd\n'");
     scratch.wait_for_end(&handle);
     let (raw, strip, rendered) = ("a\x1b[1mb\x1b[m\r\nc\rd\r\n", "ab\nc\rd\n", "ab\nd\n");
     for (form, printed) in [("", raw), ("raw", raw), ("strip", strip), ("rendered", rendered)] {
@@ -110,8 +106,7 @@ fn nbs_ts_output_sets_the_form_that_no_option_chooses() {
 
 #[test]
 fn strip_takes_the_carriage_return_right_before_a_newline_out() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("printf 'one\\ntwo\\r\\n\\033[1mthree\\033[m\\nfo\\rur'");
+    let (scratch, handle) = Scratch::with_session("printf 'one\\ntwo\\r\\n\\033[1mthree\\033[m\\nfo\\rur'");
     scratch.wait_for_end(&handle);
     let text = "one\ntwo\r\nthree\nfo\rur";
     scratch.ts(&["read", "--strip", &handle]).code(0).stdout(text);
@@ -131,8 +126,7 @@ fn strip_finds_a_line_end_that_two_calls_of_read_new_share() {
 
 #[test]
 fn read_new_prints_an_incomplete_sequence_of_a_dead_session() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(r"stty -opost; printf 'end\303'");
+    let (scratch, handle) = Scratch::with_session(r"stty -opost; printf 'end\303'");
     scratch.wait_for_end(&handle);
     scratch.ts(&["read-new", "--strip", &handle]).code(0).stdout(b"end\xc3");
     scratch.ts(&["read-new", "--strip", &handle]).code(0).stdout("");
@@ -140,8 +134,7 @@ fn read_new_prints_an_incomplete_sequence_of_a_dead_session() {
 
 #[test]
 fn a_reader_that_fails_gets_its_bytes_again() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("seq 50000");
+    let (scratch, handle) = Scratch::with_session("seq 50000");
     scratch.ts(&["wait-complete", &handle]).code(0);
     scratch.bash(&format!("nbs-ts read-new {handle} > /dev/full")).code(1).complains("standard output");
     scratch
@@ -154,8 +147,7 @@ fn a_reader_that_fails_gets_its_bytes_again() {
 
 #[test]
 fn a_broken_cursor_is_told_not_guessed() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo hello");
+    let (scratch, handle) = Scratch::with_session("echo hello");
     scratch.ts(&["wait-complete", &handle]).code(0);
     let cursor = scratch.folder(&handle).join("read_cursor");
     for content in ["rubbish", "-1", "99999999999999999999999999"] {
@@ -174,8 +166,7 @@ fn a_broken_cursor_is_told_not_guessed() {
 
 #[test]
 fn read_new_repeats_output_after_a_power_cut_emptied_the_cursor() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo hello");
+    let (scratch, handle) = Scratch::with_session("echo hello");
     scratch.ts(&["wait-complete", &handle]).code(0);
     let cursor = scratch.folder(&handle).join("read_cursor");
     fs::write(&cursor, "").unwrap();
@@ -185,8 +176,7 @@ fn read_new_repeats_output_after_a_power_cut_emptied_the_cursor() {
 
 #[test]
 fn nothing_is_left_of_what_a_cursor_was_and_of_what_was_planted_beside_it() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo hello");
+    let (scratch, handle) = Scratch::with_session("echo hello");
     scratch.ts(&["wait-complete", &handle]).code(0);
     let cursor = scratch.folder(&handle).join("read_cursor");
     let beside = scratch.folder(&handle).join(".read_cursor.new");
@@ -207,8 +197,7 @@ fn nothing_is_left_of_what_a_cursor_was_and_of_what_was_planted_beside_it() {
 
 #[test]
 fn links_in_a_session_are_not_followed() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("cat");
+    let (scratch, handle) = Scratch::with_session("cat");
     let secret = scratch.path.join("secret");
     fs::write(&secret, "secret").unwrap();
     for name in ["output.log", "read_cursor", "command"] {
@@ -224,8 +213,7 @@ fn links_in_a_session_are_not_followed() {
 
 #[test]
 fn a_fifo_in_a_files_place_hangs_nobody() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo hello");
+    let (scratch, handle) = Scratch::with_session("echo hello");
     scratch.wait_for_end(&handle);
     for name in ["output.log", "exit_code", "read_cursor", "name"] {
         let file = scratch.folder(&handle).join(name);
@@ -240,8 +228,7 @@ fn a_fifo_in_a_files_place_hangs_nobody() {
 
 #[test]
 fn attach_follows_to_the_end_and_says_how_it_ended() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("read x; echo got $x; exit 3");
+    let (scratch, handle) = Scratch::with_session("read x; echo got $x; exit 3");
     let following = scratch.start(&["attach", &handle]);
     scratch.ts(&["send", &handle, "it"]).code(0);
     let notice = "\r\n\x1b[2m[process exited with code 3]\x1b[0m\r\n";
@@ -252,8 +239,7 @@ fn attach_follows_to_the_end_and_says_how_it_ended() {
 
 #[test]
 fn attach_shows_everything_that_a_fast_program_prints() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("seq 300000");
+    let (scratch, handle) = Scratch::with_session("seq 300000");
     let followed = scratch.ts(&["attach", &handle]).code(0);
     let all: String = (1..=300_000).map(|n| format!("{n}\r\n")).collect();
     assert!(followed.out().starts_with(&all));
@@ -261,8 +247,7 @@ fn attach_shows_everything_that_a_fast_program_prints() {
 
 #[test]
 fn a_stopped_follower_holds_nobody_up() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("read x; seq 500000; echo sentinel");
+    let (scratch, handle) = Scratch::with_session("read x; seq 500000; echo sentinel");
     let follower = scratch.start(&["attach", &handle]);
     let stop = |signal: &str| {
         run(Command::new("kill").args([signal, &follower.pid().to_string()])).code(0);
@@ -340,8 +325,8 @@ fn the_exit_record_of_a_shell_has_none_of_our_marks() {
 
 #[test]
 fn the_exit_record_has_the_last_lines_with_anything_in_them() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(r"printf 'a\nb\nc\n\n  \nd\n\033[1me\033[0m\n\033[0m\nf'; exit 2");
+    let (scratch, handle) =
+        Scratch::with_session(r"printf 'a\nb\nc\n\n  \nd\n\033[1me\033[0m\n\033[0m\nf'; exit 2");
     scratch.wait_for_end(&handle);
     let exit_record = scratch.file(&handle, "exit.json");
     assert_eq!(field(&exit_record, "last_lines"), r#"["b","c","d","\u001b[1me\u001b[0m","f"]"#);
@@ -354,8 +339,7 @@ fn the_exit_record_has_the_last_lines_with_anything_in_them() {
 
 #[test]
 fn a_sessions_log_may_be_read_while_it_grows() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; cat");
+    let (scratch, handle) = Scratch::with_session("stty -echo; cat");
     let mut expected = String::new();
     for n in 0..20 {
         let line = format!("line {n} {}", "x".repeat(n * 100));
@@ -370,8 +354,7 @@ fn a_sessions_log_may_be_read_while_it_grows() {
 
 #[test]
 fn follow_prints_the_end_of_a_session_that_was_removed() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo ready; exec sleep 1000");
+    let (scratch, handle) = Scratch::with_session("echo ready; exec sleep 1000");
     let script = "exec nbs-ts attach $0 > shown";
     let following = start(scratch.command("bash").args(["-c", script, &handle]));
     let (shown, pid) = (scratch.path.join("shown"), following.pid().to_string());
@@ -388,8 +371,8 @@ fn follow_prints_the_end_of_a_session_that_was_removed() {
 
 #[test]
 fn rendered_is_what_a_person_would_have_seen() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(r"printf 'one\r\e[1mtwo\e[m\n%090d\n' 5; seq 30; printf 'a\rb'");
+    let (scratch, handle) =
+        Scratch::with_session(r"printf 'one\r\e[1mtwo\e[m\n%090d\n' 5; seq 30; printf 'a\rb'");
     scratch.wait_for_end(&handle);
     let long = format!("{:090}\n", 5);
     let lines: String = (1..=30).map(|n| format!("{n}\n")).collect();
@@ -409,8 +392,7 @@ fn rendered_is_what_a_person_would_have_seen() {
 
 #[test]
 fn without_standard_output_nothing_is_done_whose_answer_would_be_lost() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["run", &handle, "echo first"]).code(0);
     let closed = |call: &str| scratch.bash(&format!("h={handle}; nbs-ts {call} >&-"));
     let why = "cannot write to standard output: Bad file descriptor";

@@ -29,6 +29,13 @@ pub(crate) struct Page {
 }
 
 impl Page {
+    /// One without sessions.
+    pub(crate) fn alone() -> (Scratch, Page) {
+        let scratch = Scratch::new();
+        let page = Page::start(&scratch);
+        (scratch, page)
+    }
+
     pub(crate) fn start(scratch: &Scratch) -> Page {
         Page::start_with(scratch, &[])
     }
@@ -271,8 +278,7 @@ fn whoever_has_the_token_is_served_and_nobody_else() {
 
 #[test]
 fn another_site_is_refused_whatever_it_tries() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("cat");
+    let (scratch, handle) = Scratch::with_session("cat");
     let page = Page::start(&scratch);
     let own = page.address.to_string();
     let line = format!("/sessions/{handle}/line");
@@ -389,8 +395,7 @@ impl Page {
 
 #[test]
 fn typed_text_arrives_in_order_and_keys_act_at_once() {
-    let scratch = Scratch::new();
-    let page = Page::start(&scratch);
+    let (scratch, page) = Page::alone();
     let handle = scratch.create("stty -echo; while IFS= read -r line; do echo \"<$line>\"; done");
     let mut events = page.open(&format!("focus={handle}"));
     scratch.ts(&["wait", &handle, "--input"]).code(0);
@@ -426,8 +431,7 @@ fn typed_text_arrives_in_order_and_keys_act_at_once() {
 
 #[test]
 fn a_secret_is_typed_only_where_one_is_asked_for() {
-    let scratch = Scratch::new();
-    let page = Page::start(&scratch);
+    let (scratch, page) = Page::alone();
     let handle = scratch.create("read -r a; stty -echo; read -r b; stty echo; echo \"$a/${#b}\"; cat");
     let mut events = page.open("");
     events.until_about(&handle, |about| about["terminal"] == "line");
@@ -443,8 +447,7 @@ fn a_secret_is_typed_only_where_one_is_asked_for() {
 
 #[test]
 fn only_what_has_changed_is_told_and_nothing_is_missed() {
-    let scratch = Scratch::new();
-    let page = Page::start(&scratch);
+    let (scratch, page) = Page::alone();
     let handle = scratch.create_with(&["--size=40x10"], "seq 1 8; cat");
     let quiet = scratch.create("echo quiet; cat");
     let mut events = page.open("");
@@ -493,8 +496,7 @@ fn only_what_has_changed_is_told_and_nothing_is_missed() {
 
 #[test]
 fn sessions_come_end_and_go_under_the_eyes_of_a_page() {
-    let scratch = Scratch::new();
-    let page = Page::start(&scratch);
+    let (scratch, page) = Page::alone();
     let mut events = page.open("");
     events.settle();
     let handle = scratch.create_with(&["--name=job"], "printf 'a\\033]2;a title\\007'; cat; exit 3");
@@ -520,8 +522,7 @@ fn sessions_come_end_and_go_under_the_eyes_of_a_page() {
 
 #[test]
 fn scrollback_can_be_read() {
-    let scratch = Scratch::new();
-    let page = Page::start(&scratch);
+    let (scratch, page) = Page::alone();
     let handle = scratch.create_with(&["--size=20x5"], "seq 1 100; printf '\\033[31mred'; cat");
     let mut events = page.open(&format!("focus={handle}"));
     events.until_text(&handle, "red");
@@ -534,8 +535,7 @@ fn scrollback_can_be_read() {
 
 #[test]
 fn commands_and_their_output_can_be_read() {
-    let scratch = Scratch::new();
-    let page = Page::start(&scratch);
+    let (scratch, page) = Page::alone();
     let handle = scratch.create("bash");
     scratch.ts(&["run", &handle, "printf '\\033[31mred\\nrest\\n'"]).code(0);
     scratch.ts(&["run", &handle, "sh -c 'exit 3'"]).code(3);
@@ -591,8 +591,7 @@ fn ports(page: &Page, handle: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn the_ports_of_a_session_can_be_asked_for() {
-    let scratch = Scratch::new();
-    let page = Page::start(&scratch);
+    let (scratch, page) = Page::alone();
     let handle = scratch.create(SERVER);
     let mut events = page.open("");
     events.until_about(&handle, |about| about["state"] == "alive");
@@ -609,8 +608,7 @@ fn the_ports_of_a_session_can_be_asked_for() {
 
 #[test]
 fn another_process_goes_on_with_the_pages_of_the_first() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo before; cat");
+    let (scratch, handle) = Scratch::with_session("echo before; cat");
     let page = Page::start(&scratch);
     let mut events = page.open("");
     events.until_text(&handle, "before");

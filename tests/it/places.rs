@@ -62,8 +62,7 @@ fn ensure_requires_a_name() {
 
 #[test]
 fn the_folder_has_one_name_in_all_answers_and_where_it_started_another() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["run", &handle, "mkdir one && cd one"]).code(0);
     let (start, now) = (format!("\"{}\"", scratch.path.display()), scratch.path.join("one"));
     let now = format!("\"{}\"", now.display());
@@ -80,8 +79,7 @@ fn the_folder_has_one_name_in_all_answers_and_where_it_started_another() {
 
 #[test]
 fn the_folder_is_that_of_the_foreground_process() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["pwd", &handle]).code(0).stdout(format!("{}\n", scratch.path.display())).silent();
     scratch.ts(&["send", &handle, "mkdir one two; cd one; echo $((1+1)); (cd ../two && exec cat)"]).code(0);
     let (one, two) = (scratch.path.join("one"), scratch.path.join("two"));

@@ -79,8 +79,7 @@ fn the_status_of_a_program_is_shown_and_takes_precedence() {
 
 #[test]
 fn a_new_prompt_ends_what_was_going_on_and_leaves_what_is_done() {
-    let scratch = Scratch::new();
-    let shell = scratch.create("bash");
+    let (scratch, shell) = Scratch::with_session("bash");
     let say = |state: &str| format!(r"printf '\033]7501;state={state}\007'");
     for (state, kept) in [("working", "[]"), ("blocked", "[]"), ("done", "done"), ("error", "error")] {
         scratch.ts(&["run", &shell, &say(state)]).code(0);

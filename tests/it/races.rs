@@ -28,8 +28,7 @@ fn readers_at_once_share_the_bytes() {
 
 #[test]
 fn waiters_at_once_share_the_completions() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let waiters: Vec<_> = (0..10).map(|_| scratch.start(&["wait-complete", "--json", &handle])).collect();
     for code in 1..=10 {
         scratch.ts(&["send", &handle, &format!("(exit {code})")]).code(0);

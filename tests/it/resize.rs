@@ -34,8 +34,7 @@ fn a_resized_terminal_has_the_size_and_its_program_is_told() {
 
 #[test]
 fn only_a_live_session_and_a_sane_size_will_do() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("exit 3");
+    let (scratch, handle) = Scratch::with_session("exit 3");
     scratch.wait_for_end(&handle);
     scratch.ts(&["resize", &handle, "80x24"]).code(1).complains("has ended with exit code 3");
     assert_eq!(field(&scratch.ts(&["status", "--json", &handle]).out(), "size"), "null");
@@ -49,8 +48,7 @@ fn only_a_live_session_and_a_sane_size_will_do() {
 
 #[test]
 fn a_relay_refuses_a_terminal_without_columns_or_rows() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("cat");
+    let (scratch, handle) = Scratch::with_session("cat");
     let mut relay = UnixStream::connect(scratch.folder(&handle).join("relay.sock")).unwrap();
     let mut answers = BufReader::new(relay.try_clone().unwrap());
     for request in ["resize 0 0", "resize 0 24", "resize 80 0", "view 0 0", "view 0 24", "view 80 0"] {
@@ -158,8 +156,7 @@ fn a_frame_holds_whole_characters_however_they_were_printed() {
 
 #[test]
 fn a_follower_of_a_killed_relay_is_told_the_end_too() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo last; exec sleep 1000");
+    let (scratch, handle) = Scratch::with_session("echo last; exec sleep 1000");
     scratch.ts(&["wait-pattern", &handle, "last\r\n"]).code(0);
     let mut following = Following::new(&scratch, &[&handle]);
     let mut legacy = Following::new(&scratch, &[&handle, "--legacy-exit"]);
@@ -179,8 +176,7 @@ fn a_follower_of_a_killed_relay_is_told_the_end_too() {
 
 #[test]
 fn a_follower_without_a_reader_goes_though_nothing_happens() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo once; exec sleep 1000");
+    let (scratch, handle) = Scratch::with_session("echo once; exec sleep 1000");
     scratch.ts(&["wait-pattern", &handle, "once"]).code(0);
     for arguments in [&["attach", "--json", &*handle][..], &["attach", &handle]] {
         let mut child = scratch.command("nbs-ts").args(arguments).stdout(Stdio::piped()).spawn().unwrap();

@@ -18,8 +18,7 @@ use crate::support::{
 };
 
 fn shell() -> (Scratch, String) {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     (scratch, handle)
 }
 

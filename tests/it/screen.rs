@@ -50,8 +50,8 @@ fn the_alternate_screen_and_no_title_are_told() {
 
 #[test]
 fn links_and_the_copied_text_are_printed() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(r"printf '\033]8;;http://x/\033\\there\033]8;;\033\\\033]52;c;Y29w\033\\'");
+    let (scratch, handle) =
+        Scratch::with_session(r"printf '\033]8;;http://x/\033\\there\033]8;;\033\\\033]52;c;Y29w\033\\'");
     scratch.wait_for_end(&handle);
     let links = r#""links":[{"row":1,"col":1,"length":5,"url":"http://x/"}]"#;
     scratch.ts(&["screen", &handle, "--json"]).code(0).stdout_has(links);
@@ -63,8 +63,7 @@ fn links_and_the_copied_text_are_printed() {
 
 #[test]
 fn scrollback_can_be_read() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("seq 3000; read -r line");
+    let (scratch, handle) = Scratch::with_session("seq 3000; read -r line");
     // The newline may come by itself, and scrolls.
     scratch.ts(&["wait-pattern", &handle, "3000\r\n"]).code(0);
     let out = scratch.ts(&["screen", &handle, "--scrollback=5"]).code(0).out();
@@ -215,8 +214,7 @@ const LONG: &str = "seq -f 'line %.0f of many, with \u{1b}[32mcolours\u{1b}[m' 5
 
 #[test]
 fn a_kept_screen_is_used_and_a_bad_one_made_anew() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(LONG);
+    let (scratch, handle) = Scratch::with_session(LONG);
     let kept = scratch.folder(&handle).join("screen");
     scratch.ts(&["wait-pattern", &handle, "END\x1b[1"]).code(0);
     let screen = || scratch.ts(&["screen", &handle, "--scrollback=2000", "--ansi"]).code(0).silent().out();
@@ -263,8 +261,7 @@ fn a_kept_screen_is_used_and_a_bad_one_made_anew() {
 
 #[test]
 fn many_looks_at_once_see_the_same() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(LONG);
+    let (scratch, handle) = Scratch::with_session(LONG);
     scratch.ts(&["wait-pattern", &handle, "END\x1b[1"]).code(0);
     let looks: Vec<_> = (0..12).map(|_| scratch.start(&["screen", &handle, "--scrollback=2000"])).collect();
     let seen: Vec<String> = looks.into_iter().map(|look| look.finish().code(0).silent().out()).collect();
@@ -274,8 +271,8 @@ fn many_looks_at_once_see_the_same() {
 
 #[test]
 fn a_screen_is_stable_though_the_same_is_printed_again() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("while :; do printf '\\rsame \\033[10G\\033[3G'; sleep 0.02; done");
+    let (scratch, handle) =
+        Scratch::with_session("while :; do printf '\\rsame \\033[10G\\033[3G'; sleep 0.02; done");
     scratch.ts(&["wait-pattern", &handle, "same"]).code(0);
     let ran = scratch.ts(&["wait", &handle, "--stable=0.4"]).code(0);
     let out = ran.out();
@@ -289,8 +286,8 @@ fn a_screen_is_stable_though_the_same_is_printed_again() {
 
 #[test]
 fn a_screen_that_changes_is_not_stable() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; printf '0 '; while read -r line; do printf '\\r%s' $line; done");
+    let (scratch, handle) =
+        Scratch::with_session("stty -echo; printf '0 '; while read -r line; do printf '\\r%s' $line; done");
     scratch.ts(&["wait-pattern", &handle, "0 "]).code(0);
     // A wait that has seen the change; else the screen was at rest for this long before that.
     let took = (1..).find_map(|number: u64| {
@@ -560,8 +557,8 @@ fn generated(random: &mut fastrand::Rng) -> String {
 
 #[test]
 fn a_look_costs_what_has_come_since_the_last_one() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("head -c 1000000 /dev/zero | tr '\\0' '\\n'; printf END; read -r line");
+    let (scratch, handle) =
+        Scratch::with_session("head -c 1000000 /dev/zero | tr '\\0' '\\n'; printf END; read -r line");
     scratch.ts(&["wait-pattern", &handle, "END"]).code(0);
     scratch.ts(&["screen", &handle]).code(0).stdout_has("END");
     // Were the log read again from its beginning, what is there now would be seen.

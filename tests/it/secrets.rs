@@ -16,8 +16,8 @@ fn got(scratch: &Scratch, expected: &str) {
 
 #[test]
 fn a_secret_goes_into_a_secret_prompt_and_nowhere_else() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(&format!("echo ready; while ! [ -e go ]; do sleep 0.05; done; {ASKS}"));
+    let (scratch, handle) =
+        Scratch::with_session(&format!("echo ready; while ! [ -e go ]; do sleep 0.05; done; {ASKS}"));
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     let input = format!("{SECRET}\n");
     let early =
@@ -51,8 +51,7 @@ fn a_secret_goes_into_a_secret_prompt_and_nowhere_else() {
 #[test]
 fn a_secret_that_comes_in_pieces_leaves_none_of_them() {
     use std::{io::Read, io::Write, os::unix::net::UnixStream};
-    let scratch = Scratch::new();
-    let handle = scratch.create(&format!("stty -echo; {ASKS}"));
+    let (scratch, handle) = Scratch::with_session(&format!("stty -echo; {ASKS}"));
     scratch.ts(&["wait-pattern", &handle, "Password"]).code(0);
     let long = (0..300).map(|n| format!("horse{n}-")).collect::<String>();
     let connect = || UnixStream::connect(scratch.folder(&handle).join("relay.sock")).unwrap();
@@ -144,8 +143,7 @@ fn a_line_typed_ahead_is_read_before_the_secret() {
 
 #[test]
 fn a_secret_comes_from_any_descriptor_from_where_it_stands() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("while read -rs x; do printf '<%s>' \"${#x}\"; done");
+    let (scratch, handle) = Scratch::with_session("while read -rs x; do printf '<%s>' \"${#x}\"; done");
     let script = format!(
         "printf 'first\\nabc\\n' > file
          exec 5< file; read -ru 5 line; [ $line = first ] || exit 9
@@ -178,8 +176,7 @@ fn a_secret_comes_from_any_descriptor_from_where_it_stands() {
 
 #[test]
 fn a_secret_goes_with_nothing_else() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("cat");
+    let (scratch, handle) = Scratch::with_session("cat");
     let cases: [&[&str]; 8] = [
         &["--secret-stdin", &handle, "text"],
         &["--secret-stdin", "--stdin", &handle],

@@ -17,8 +17,7 @@ fn line(scratch: &Scratch, handle: &str, text: &str) -> (String, String) {
 
 #[test]
 fn the_first_prompt_is_number_0() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     eventually("the first prompt", || scratch.file(&handle, "completion.log") == "0 0\n");
     for command in ["bash -i", "bash"] {
         let handle = scratch.create(command);
@@ -29,8 +28,7 @@ fn the_first_prompt_is_number_0() {
 
 #[test]
 fn a_shell_keeps_its_folder_and_variables() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     fs::create_dir(scratch.path.join("sub")).unwrap();
     line(&scratch, &handle, "cd sub; x=42; f() { echo \"f:$x\"; }");
     let (code, printed) = line(&scratch, &handle, "pwd; f");
@@ -40,8 +38,7 @@ fn a_shell_keeps_its_folder_and_variables() {
 
 #[test]
 fn every_command_is_reported_with_its_own_code() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     for (text, code) in [
         ("true", "0"),
         ("false", "1"),
@@ -95,8 +92,7 @@ fn the_users_own_settings_hold() {
 
 #[test]
 fn output_that_is_sent_elsewhere_hides_no_completion() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     assert_eq!(line(&scratch, &handle, "exec >elsewhere 2>&1").0, "0");
     assert_eq!(line(&scratch, &handle, "echo hidden; (exit 9)").0, "9");
     let elsewhere = fs::read_to_string(scratch.path.join("elsewhere")).unwrap();
@@ -105,8 +101,7 @@ fn output_that_is_sent_elsewhere_hides_no_completion() {
 
 #[test]
 fn marks_bound_the_output_and_name_the_folder() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     line(&scratch, &handle, "mkdir 'a b'; cd 'a b'");
     line(&scratch, &handle, "printf 'just this'");
     let printed = scratch.ts(&["read", &handle]).out();
@@ -119,8 +114,7 @@ fn marks_bound_the_output_and_name_the_folder() {
 
 #[test]
 fn a_mark_cannot_be_forged_by_what_a_program_prints() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     line(&scratch, &handle, "true");
     let log = scratch.folder(&handle).join("output.log");
     fs::copy(log, scratch.path.join("replay")).unwrap();
@@ -130,8 +124,7 @@ fn a_mark_cannot_be_forged_by_what_a_program_prints() {
 
 #[test]
 fn nothing_of_ours_is_in_the_environment_of_commands_or_in_the_history() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let (_, printed) = line(&scratch, &handle, "env | grep -i __nbs; history");
     assert!(!printed.contains("__nbs_"), "{printed}");
     let listed: Vec<&str> = printed.lines().filter(|line| line.contains("  ")).collect();
@@ -140,8 +133,7 @@ fn nothing_of_ours_is_in_the_environment_of_commands_or_in_the_history() {
 
 #[test]
 fn job_control_works() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let (_, printed) = line(&scratch, &handle, "true");
     assert!(!printed.contains("no job control"), "{printed}");
     scratch.ts(&["send", &handle, "sleep 1000"]).code(0);
@@ -154,8 +146,7 @@ fn job_control_works() {
 
 #[test]
 fn interrupted_floods_stop_no_completions() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     // An interrupt that comes while bash starts ends it.
     scratch.ts(&["run", &handle, "true"]).code(0);
     // ^C makes the kernel discard unread output, and with it, at times, the shell's report.

@@ -32,6 +32,36 @@ const BASH: Shell = Shell {
 
 const POSIX: Shell = Shell { rcfile: ".shrc", ..BASH };
 
+/// What every shell does with a command; `room` is what the row has behind the prompt.
+pub(crate) fn runs_what_all_do(scratch: &Scratch, handle: &str, [set, many]: [&str; 2], room: usize) {
+    let run = |text: &str| scratch.ts(&["run", "--timeout=60", handle, text]);
+    run("printf 'a\\nb'").code(0).stdout("a\nb").silent();
+    run("printf '\\n\\nx\\n'").code(0).stdout("\n\nx\n").silent();
+    run("cd /").code(0).stdout("").silent();
+    run(set).code(0).stdout("").silent();
+    run("pwd; echo $x").code(0).stdout("/\n5\n").silent();
+    run(many).code(0).stdout("1\n2\n").silent();
+    run("").code(0).stdout("").silent();
+    // As long as the row behind the prompt, and one more and less; and over several rows.
+    let room = room - "echo ".len();
+    for length in [room - 1, room, room + 1, 300, 5_000] {
+        let long = "x".repeat(length);
+        run(&format!("echo {long}")).code(0).stdout(format!("{long}\n")).silent();
+    }
+    // Nothing of an unfinished command is executed.
+    run("echo 'a").code(2).stdout("").complains("it is incomplete");
+    run("echo on").code(0).stdout("on\n").silent();
+    let wrong = run("echo a )");
+    assert!(wrong.status.code().is_some_and(|code| code != 0 && code < 124), "{wrong:?}");
+    assert!(!wrong.out().is_empty() && !wrong.out().contains("nbs="), "{wrong:?}");
+    run("no-such-program").code(127);
+    timing_out(
+        |_| scratch.file(handle, "completion.log").contains(" 130\n"),
+        |timeout| scratch.ts(&["run", timeout, handle, "sleep 1000"]).code(124).stdout(""),
+    );
+    eventually("the shell", || run("echo usable").stdout == b"usable\n");
+}
+
 fn try_shell(shell: &Shell) {
     let Shell { command, rcfile, set, many, seven, prompt } = shell;
     let scratch = Scratch::new();
@@ -49,32 +79,8 @@ fn try_shell(shell: &Shell) {
     run("echo hi").code(0).stdout("hi\n").silent();
     run(seven).code(7).stdout("").silent();
     run("echo $mine").code(0).stdout("yes\n").silent();
-    run("printf 'a\\nb'").code(0).stdout("a\nb").silent();
-    run("printf '\\n\\nx\\n'").code(0).stdout("\n\nx\n").silent();
-    run("cd /").code(0).stdout("").silent();
-    run(set).code(0).stdout("").silent();
-    run("pwd; echo $x").code(0).stdout("/\n5\n").silent();
-    run(many).code(0).stdout("1\n2\n").silent();
-    run("").code(0).stdout("").silent();
+    runs_what_all_do(&scratch, &handle, [set, many], 80 - prompt.len());
     run("echo '!x' \"!y  !!\" \u{e9}").code(0).stdout("!x !y  !! \u{e9}\n").silent();
-    // As long as the row behind the prompt, and one more and less; and over several rows.
-    let room = 80 - prompt.len() - "echo ".len();
-    for length in [room - 1, room, room + 1, 300, 5_000] {
-        let long = "x".repeat(length);
-        run(&format!("echo {long}")).code(0).stdout(format!("{long}\n")).silent();
-    }
-    // Nothing of an unfinished command is executed.
-    run("echo 'a").code(2).stdout("").complains("it is incomplete");
-    run("echo on").code(0).stdout("on\n").silent();
-    let wrong = run("echo a )");
-    assert!(wrong.status.code().is_some_and(|code| code != 0 && code < 124), "{wrong:?}");
-    assert!(!wrong.out().is_empty() && !wrong.out().contains("nbs="), "{wrong:?}");
-    run("no-such-program").code(127);
-    timing_out(
-        |_| scratch.file(&handle, "completion.log").contains(" 130\n"),
-        |timeout| scratch.ts(&["run", timeout, &handle, "sleep 1000"]).code(124),
-    );
-    eventually("the shell", || run("echo usable").stdout == b"usable\n");
     let completions = scratch.file(&handle, "completion.log");
     assert!(completions.contains(" 130\n"), "{completions}");
     scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(format!("{handle}\tinput\tprompt\n"));
@@ -343,8 +349,7 @@ fn run_says_why_a_shell_cannot_report() {
 
 #[test]
 fn hooks_that_are_removed_from_a_zsh_are_put_back() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("zsh");
+    let (scratch, handle) = Scratch::with_session("zsh");
     let run = |text: &str| scratch.ts(&["run", "--timeout=60", &handle, text]);
     run("echo hi").code(0).stdout("hi\n").silent();
     let removals =
@@ -586,8 +591,7 @@ fn a_small_shell_does_not_execute_a_command_after_the_timeout() {
 #[test]
 fn a_command_after_a_dropped_line_has_the_terminal_in_canonical_mode() {
     for command in ["bash", "zsh", "fish", "dash", "busybox ash", "ksh93", "mksh"] {
-        let scratch = Scratch::new();
-        let handle = scratch.create(command);
+        let (scratch, handle) = Scratch::with_session(command);
         scratch.ts(&["send", "--no-enter", &handle, "half a line"]).code(0);
         eventually("its echo", || scratch.ts(&["screen", &handle]).out().contains("half a line"));
         for _ in 0..2 {
@@ -618,8 +622,7 @@ fn half_a_line_that_is_typed_before_the_first_prompt_is_dropped() {
 #[test]
 fn run_prints_no_mark_of_a_shell_that_exits() {
     for command in ["bash", "zsh", "fish", "dash", "busybox ash", "ksh93", "mksh"] {
-        let scratch = Scratch::new();
-        let handle = scratch.create(command);
+        let (scratch, handle) = Scratch::with_session(command);
         let ran = scratch.ts(&["run", &handle, "echo on; exit 8"]).code(125).complains("exit code 8");
         assert!(!ran.out().contains("133;"), "{command}: {ran:?}");
     }
@@ -656,8 +659,7 @@ fn a_restricted_shell_is_a_program_as_any_and_told_of() {
 
 #[test]
 fn run_names_a_program_that_replaced_a_small_shell() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("sh");
+    let (scratch, handle) = Scratch::with_session("sh");
     scratch.ts(&["run", &handle, "exec cat"]).code(125).complains("'cat' replaced the shell");
     let mut kill = Command::new("kill");
     crate::support::run(kill.args(["-KILL", &scratch.file(&handle, "pid")])).code(0);

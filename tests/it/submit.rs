@@ -202,8 +202,7 @@ fn a_task_that_was_not_accepted_is_reported_with_the_input_line() {
 
 #[test]
 fn shells_and_programs_that_read_lines_take_a_submitted_text_as_a_line() {
-    let scratch = Scratch::new();
-    let lines = scratch.create("read a; read b; echo $a-$b; exec sleep 1000");
+    let (scratch, lines) = Scratch::with_session("read a; read b; echo $a-$b; exec sleep 1000");
     scratch.ts(&["send", "--submit", &lines, "one"]).code(0).silent();
     scratch.ts(&["send", "--submit", &lines, "two"]).code(0).silent();
     scratch.ts(&["wait", &lines, "--pattern=one-two"]).code(0);

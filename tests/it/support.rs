@@ -108,6 +108,13 @@ impl Scratch {
         Scratch { path: fs::canonicalize(path).unwrap() }
     }
 
+    /// With a session of this command, and its handle.
+    pub(crate) fn with_session(command: &str) -> (Scratch, String) {
+        let scratch = Scratch::new();
+        let handle = scratch.create(command);
+        (scratch, handle)
+    }
+
     pub(crate) fn state(&self) -> PathBuf {
         self.path.join("state")
     }
@@ -237,6 +244,13 @@ impl Scratch {
             .filter(|pid| belongs(pid) && state_of(pid) != Some('Z'))
             .map(|pid| described(&pid))
             .collect()
+    }
+
+    /// The PID of the one of these processes that has this in its name.
+    pub(crate) fn pid_of(&self, name: &str) -> String {
+        let all = self.processes();
+        let found = all.iter().find(|process| process.contains(name)).unwrap_or_else(|| panic!("{all:?}"));
+        found.split(':').next().unwrap().to_owned()
     }
 }
 
@@ -523,6 +537,33 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         run(Command::new("umount").arg("-l").arg(&self.0));
+    }
+}
+
+/// A state directory on a small file system of its own, which may become full.
+pub(crate) struct SmallDisk {
+    // Unmounted first.
+    mount: Mount,
+    scratch: Scratch,
+    /// There is room for other files beside the state directory, `nbs`.
+    pub(crate) path: PathBuf,
+}
+
+impl SmallDisk {
+    pub(crate) fn new(size: &str) -> SmallDisk {
+        let scratch = Scratch::new();
+        let path = scratch.path.join("small");
+        fs::create_dir(&path).unwrap();
+        SmallDisk { mount: Mount::tmpfs(&path, &format!("size={size}")), scratch, path }
+    }
+
+    pub(crate) fn resize(&self, size: &str) {
+        self.mount.remount(&format!("size={size}"));
+    }
+
+    /// `nbs-ts` with these arguments.
+    pub(crate) fn ts(&self, arguments: &[&str]) -> Ran {
+        run(self.scratch.command("nbs-ts").env("NBS_TS_HOME", self.path.join("nbs")).args(arguments))
     }
 }
 

@@ -14,6 +14,13 @@ fn told(scratch: &Scratch, arguments: &[&str]) -> String {
     tmux(scratch, arguments).code(0).silent().out().trim_end_matches('\n').to_owned()
 }
 
+/// Has a session `a`, which runs `cat`.
+fn with_session() -> Scratch {
+    let scratch = Scratch::new();
+    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    scratch
+}
+
 fn refused(scratch: &Scratch, arguments: &[&str], why: &str) {
     let ran = tmux(scratch, arguments).code(1).stdout("");
     assert_eq!(ran.err(), format!("{why}\n"), "{arguments:?}");
@@ -120,8 +127,7 @@ fn errors_are_those_of_tmux() {
 
 #[test]
 fn times_are_local() {
-    let scratch = Scratch::new();
-    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let scratch = with_session();
     let created = told(&scratch, &["display-message", "-p", "#{session_created}"]);
     for zone in ["UTC0", "<+0530>-5:30", "EST5EDT,M3.2.0,M11.1.0"] {
         let shown = "%F %T %z %Z";
@@ -192,8 +198,7 @@ fn keys_are_typed_by_their_names() {
 
 #[test]
 fn panes_share_their_window() {
-    let scratch = Scratch::new();
-    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let scratch = with_session();
     let id = told(
         &scratch,
         &["split-window", "-d", "-t", "a", "-h", "-l", "70%", "-PF", "#{pane_id}", "--", "cat"],
@@ -224,8 +229,7 @@ fn panes_share_their_window() {
 
 #[test]
 fn a_dead_pane_stays_if_that_is_wanted() {
-    let scratch = Scratch::new();
-    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let scratch = with_session();
     told(&scratch, &["set-option", "-g", "remain-on-exit", "on"]);
     let status = "#{pane_dead} #{pane_dead_status}#{pane_dead_signal}";
     for (command, expected) in [("exit 7", "1 7"), ("kill -KILL $$", "1 9"), ("true", "1 0")] {
@@ -305,8 +309,7 @@ fn a_pipe_gets_what_comes_and_outlives_the_call() {
 
 #[test]
 fn channels_wake_all_who_wait_and_lock_one() {
-    let scratch = Scratch::new();
-    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let scratch = with_session();
     let waits = |scratch: &Scratch| start(scratch.command(binary()).args(["tmux", "wait-for", "done"]));
     let waiting: Vec<_> = (0..3).map(|_| waits(&scratch)).collect();
     let state = scratch.state().join("tmux/default/state");
@@ -392,23 +395,20 @@ fn a_mode_takes_the_keys_until_it_ends() {
 
 #[test]
 fn an_error_does_not_write_control_sequences_to_the_terminal() {
-    let scratch = Scratch::new();
-    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let scratch = with_session();
     refused(&scratch, &["select-layout", "\x1b]0;é\x07"], "invalid layout: \\e]0;é\\x07");
 }
 
 #[test]
 fn no_other_users_have_access() {
-    let scratch = Scratch::new();
-    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let scratch = with_session();
     assert_eq!(told(&scratch, &["server-access", "-l"]), "");
     refused(&scratch, &["server-access"], "missing user argument");
 }
 
 #[test]
 fn keys_are_kept_and_listed() {
-    let scratch = Scratch::new();
-    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let scratch = with_session();
     told(&scratch, &["bind-key", "-n", "F12", "display", "a b", "\\;", "kill-pane"]);
     told(&scratch, &["bind-key", "-r", "x", "set -g @x 1"]);
     told(&scratch, &["bind-key", "C-b", "kill-pane"]);
@@ -484,8 +484,7 @@ fn system_calls(scratch: &Scratch, arguments: &[&str]) -> Vec<(String, usize)> {
 
 #[test]
 fn a_killed_call_leaves_no_pipe_that_no_pane_names() {
-    let scratch = Scratch::new();
-    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let scratch = with_session();
     let file = scratch.path.join("piped");
     let making = ["pipe-pane", "-t", "a", &format!("exec cat > {}", file.display())];
     let calls = system_calls(&scratch, &making);
@@ -509,8 +508,7 @@ fn a_killed_call_leaves_no_pipe_that_no_pane_names() {
 
 #[test]
 fn a_killed_call_leaves_no_session_that_no_window_names() {
-    let scratch = Scratch::new();
-    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let scratch = with_session();
     let making = ["new-window", "-d", "cat"];
     let calls = system_calls(&scratch, &making);
     // From when the relay is ready to when all is written down.
@@ -572,8 +570,7 @@ fn a_person_attaches_and_detaches_by_the_keys_of_tmux() {
 
 #[test]
 fn a_damaged_state_is_told_and_harms_nobody() {
-    let scratch = Scratch::new();
-    told(&scratch, &["new-session", "-d", "-s", "a", "cat"]);
+    let scratch = with_session();
     told(&scratch, &["split-window", "-d", "-t", "a", "cat"]);
     scratch.ts(&["doctor"]).code(0);
     let file = scratch.state().join("tmux/default/state");

@@ -3,26 +3,16 @@
 
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, run, state_of};
+use crate::{
+    person::{self, call, person},
+    support::{Scratch, eventually, run, state_of},
+};
 
 const LINE: &str = "printf 'Delete build/? [y/N] '; read x; echo got $x; exec sleep 1000";
 const SECRET: &str = "read -s -p 'Password: ' x; echo; echo len ${#x}; exec sleep 1000";
 
-/// A shell at a person's terminal, before the call.
-fn person(scratch: &Scratch, size: &str) -> String {
-    let shell = scratch.create_with(&["--name=person", &format!("--size={size}")], "bash");
-    scratch.ts(&["run", &shell, "stty -a >before; PS1='out> '; cd /tmp"]).code(0);
-    shell
-}
-
-fn call(scratch: &Scratch, person: &str, words: &str) {
-    let rc = scratch.path.join("rc");
-    let _ = fs::remove_file(&rc);
-    scratch.ts(&["send", person, &format!("{words}; echo $? >{}", rc.display())]).code(0);
-}
-
 fn keys(scratch: &Scratch, person: &str, keys: &str) {
-    scratch.ts_with_input(&["send", "--stdin", "--no-enter", person], keys.as_bytes()).code(0);
+    person::keys(scratch, person, keys.as_bytes());
 }
 
 fn screen(scratch: &Scratch, person: &str) -> Vec<String> {
@@ -60,18 +50,8 @@ fn last(screen: &[String]) -> &str {
     screen.last().map_or("", String::as_str)
 }
 
-/// The person is back at the shell, and the terminal's modes are restored.
 fn is_back(scratch: &Scratch, person: &str, code: i32) {
-    eventually("no viewer", || scratch.processes().iter().all(|process| !process.contains("nbs-viewer")));
-    let told = || fs::read_to_string(scratch.path.join("rc")).unwrap_or_default();
-    eventually(&format!("exit code {code}"), || told() == format!("{code}\n"));
-    scratch.ts(&["wait", person, "--input"]).code(0);
-    let [before, after] = ["before", "after"].map(|name| scratch.path.join(name));
-    let compare = format!("stty -a >{1}; cmp {0} {1}", before.display(), after.display());
-    scratch.ts(&["run", person, &compare]).code(0);
-    let screen = scratch.ts(&["screen", "--json", person]).out();
-    assert!(screen.contains("\"visible\":true") && screen.contains("\"alternate\":false"), "{screen}");
-    let log = scratch.file(person, "output.log");
+    let log = person::is_back(scratch, person, code);
     assert!(log.rfind("\u{1b}[?7h") > log.rfind("\u{1b}[?7l"), "{log:?}");
 }
 
@@ -255,11 +235,6 @@ fn the_terminal_is_given_back_however_it_ends() {
     scratch.ts(&["wait", &ask, "--waiting"]).code(0);
     let person = person(&scratch, "100x30");
     let kill = |what: &str, pid: &str| run(Command::new("kill").args([what, pid])).code(0);
-    let of = |name: &str| {
-        let all = scratch.processes();
-        let found = all.iter().find(|process| process.contains(name)).unwrap_or_else(|| panic!("{all:?}"));
-        found.split(':').next().unwrap().to_owned()
-    };
     let cases: [(&str, &str, i32); 7] = [
         ("nbs-ts top", "-TERM", 1),
         ("nbs-ts top", "-HUP", 1),
@@ -272,7 +247,7 @@ fn the_terminal_is_given_back_however_it_ends() {
     for (who, signal, code) in cases {
         call(&scratch, &person, "nbs-ts top");
         sees(&scratch, &person, "the list", |screen| shows(screen, "@ask", "waiting"));
-        kill(signal, &of(who));
+        kill(signal, &scratch.pid_of(who));
         is_back(&scratch, &person, code);
         scratch.ts(&["run", &person, "clear"]).code(0);
     }
@@ -284,14 +259,14 @@ fn the_terminal_is_given_back_however_it_ends() {
         eventually("the window's size", || {
             scratch.ts(&["status", "--json", &ask]).out().contains("\"size\":{\"cols\":100,\"rows\":30}")
         });
-        kill("-TERM", &of(who));
+        kill("-TERM", &scratch.pid_of(who));
         is_back(&scratch, &person, code);
         scratch.ts(&["run", &person, "clear"]).code(0);
     }
     // Stopped, and continued.
     call(&scratch, &person, "nbs-ts top");
     sees(&scratch, &person, "the list", |screen| shows(screen, "@ask", "waiting"));
-    let top = of("nbs-ts top");
+    let top = scratch.pid_of("nbs-ts top");
     kill("-TSTP", &top);
     eventually("it being stopped", || state_of(&top) == Some('T'));
     sees(&scratch, &person, "the shell", |screen| screen.iter().any(|row| row.contains("Stopped")));

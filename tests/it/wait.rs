@@ -14,8 +14,7 @@ fn line(handle: &str, condition: &str, detail: &str) -> String {
 
 /// Types a text with DONE in it that prints DONE a second later, and waits.
 fn takes_a_second(command: &str, ready: bool, text: &str) {
-    let scratch = Scratch::new();
-    let handle = scratch.create(command);
+    let (scratch, handle) = Scratch::with_session(command);
     if ready {
         scratch.ts(&["wait", &handle, "--input"]).code(0);
     }
@@ -73,8 +72,7 @@ fn an_echo_that_wraps_is_not_taken_for_output() {
 
 #[test]
 fn text_typed_key_by_key_that_wraps_is_not_output() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("/usr/bin/env python3");
+    let (scratch, handle) = Scratch::with_session("/usr/bin/env python3");
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     let text = format!("'{}'; {PYTHON}", "x".repeat(60));
     for part in text.as_bytes().chunks(3) {
@@ -95,8 +93,7 @@ fn the_late_echo_of_text_typed_ahead_is_not_output() {
         ("dash", "sleep 1", "sleep 1; echo DONE"),
         ("/usr/bin/env python3", "import time; time.sleep(1)", PYTHON),
     ] {
-        let scratch = Scratch::new();
-        let handle = scratch.create(command);
+        let (scratch, handle) = Scratch::with_session(command);
         scratch.ts(&["wait", &handle, "--input"]).code(0);
         let begun = Instant::now();
         scratch.ts(&["send", &handle, first]).code(0);
@@ -108,8 +105,7 @@ fn the_late_echo_of_text_typed_ahead_is_not_output() {
 
 #[test]
 fn the_copy_that_cat_prints_is_output() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("cat");
+    let (scratch, handle) = Scratch::with_session("cat");
     scratch.ts(&["send", &handle, "DONE"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=DONE"]).code(0).stdout(line(&handle, "pattern", "DONE"));
     let handle = scratch.create("read x; sleep 1000");
@@ -124,8 +120,7 @@ fn the_copy_that_cat_prints_is_output() {
 
 #[test]
 fn a_wait_that_times_out_names_the_program_that_has_the_foreground() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["send", &handle, "echo said; sleep 1000"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=said"]).code(0);
     let evidence = "the terminal is at: running; last line: 'said'; 'sleep' is in the foreground";
@@ -148,8 +143,7 @@ fn a_wait_that_times_out_names_the_program_that_has_the_foreground() {
 
 #[test]
 fn nothing_older_than_the_last_input_is_found_unless_asked_for() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; echo old; while read x; do echo new-$x; done");
+    let (scratch, handle) = Scratch::with_session("stty -echo; echo old; while read x; do echo new-$x; done");
     scratch.ts(&["wait", &handle, "--pattern=old"]).code(0);
     scratch.ts(&["send", &handle, "1"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=new-1"]).code(0);
@@ -160,8 +154,7 @@ fn nothing_older_than_the_last_input_is_found_unless_asked_for() {
 
 #[test]
 fn a_text_is_found_across_writes_lines_and_colours() {
-    let scratch = Scratch::new();
-    let handle = scratch.create(
+    let (scratch, handle) = Scratch::with_session(
         r"stty -echo; read x; printf '\033[1mne'; sleep 0.1; printf '\033[mee\r\nd'; sleep 0.1; echo le; cat",
     );
     scratch.ts(&["send", &handle, ""]).code(0);
@@ -171,8 +164,7 @@ fn a_text_is_found_across_writes_lines_and_colours() {
 
 #[test]
 fn a_regex_is_matched_on_lines() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo one 12; echo two 345; printf 'name: '; cat");
+    let (scratch, handle) = Scratch::with_session("echo one 12; echo two 345; printf 'name: '; cat");
     let found = scratch.ts(&["wait", &handle, r"--regex=^two \d+$"]).code(0);
     found.stdout(line(&handle, "regex", "two 345"));
     scratch.ts(&["wait", &handle, "--regex=: $"]).code(0).stdout(line(&handle, "regex", ": "));
@@ -181,8 +173,7 @@ fn a_regex_is_matched_on_lines() {
 
 #[test]
 fn a_failure_is_told_and_ends_the_wait() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo error: no; echo ready; cat");
+    let (scratch, handle) = Scratch::with_session("echo error: no; echo ready; cat");
     scratch.ts(&["wait", &handle, "--pattern=ready"]).code(0);
     let failed = scratch.ts(&["wait", &handle, "--pattern=ready", "--fail=error:"]).code(1).silent();
     failed.stdout(line(&handle, "fail", "error:"));
@@ -197,8 +188,7 @@ fn a_failure_is_told_and_ends_the_wait() {
 
 #[test]
 fn completion_idleness_input_and_end_are_waited_for() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["wait", &handle, "--input"]).code(0).stdout(line(&handle, "input", "prompt"));
     // It waits for the next one after the call, and nothing shows when it begins to.
     let mut waiting = scratch.start(&["wait", &handle, "--complete"]);
@@ -229,8 +219,7 @@ fn completion_idleness_input_and_end_are_waited_for() {
 
 #[test]
 fn a_one_shot_is_complete_at_its_end_and_its_echo_is_not_output() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("read x; echo bye; exit 5");
+    let (scratch, handle) = Scratch::with_session("read x; echo bye; exit 5");
     scratch.ts(&["send", &handle, "DONE"]).code(0);
     scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(line(&handle, "complete", "5"));
     scratch.wait_for_end(&handle);
@@ -254,8 +243,7 @@ fn signal(signal: &str, waiting: &Running) {
 /// busybox ash queries the cursor's position at its prompt.
 #[test]
 fn an_unread_reply_of_the_terminal_is_not_typed_input() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("busybox ash");
+    let (scratch, handle) = Scratch::with_session("busybox ash");
     scratch.ts(&["run", &handle, "true"]).code(0);
     let pid = scratch.file(&handle, "pid");
     let mut strace = scratch.command("strace");
@@ -298,8 +286,7 @@ fn an_echo_that_comes_while_it_is_stopped_is_not_taken_for_output() {
 
 #[test]
 fn a_possible_beginning_of_an_echo_is_output_at_the_end() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty raw -echo; head -c 6 > /dev/null; printf hel");
+    let (scratch, handle) = Scratch::with_session("stty raw -echo; head -c 6 > /dev/null; printf hel");
     scratch.ts(&["wait", &handle, "--input"]).code(0);
     scratch.ts(&["send", &handle, "hello"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=hel"]).code(0).stdout(line(&handle, "pattern", "hel"));
@@ -320,8 +307,7 @@ fn the_first_prompt_completes_nothing() {
 
 #[test]
 fn several_sessions_are_waited_for_all_or_any() {
-    let scratch = Scratch::new();
-    let one = scratch.create("stty -echo; read x; echo ready; cat");
+    let (scratch, one) = Scratch::with_session("stty -echo; read x; echo ready; cat");
     let two = scratch.create("stty -echo; read x; echo ready; cat");
     let all = scratch.start(&["wait", &one, &two, "--pattern=ready"]);
     let any = scratch.start(&["wait", "--any", &one, &two, "--pattern=ready"]);
@@ -341,8 +327,7 @@ fn several_sessions_are_waited_for_all_or_any() {
 
 #[test]
 fn a_session_that_is_named_many_times_is_one_and_takes_one_connection() {
-    let scratch = Scratch::new();
-    let dead = scratch.create("exit 3");
+    let (scratch, dead) = Scratch::with_session("exit 3");
     scratch.wait_for_end(&dead);
     let handle = scratch.create_with(&["--name=live"], "cat");
     let relay = scratch.file(&handle, "daemon_pid");
@@ -383,8 +368,7 @@ fn more_sessions_than_there_are_descriptors_are_waited_for() {
 
 #[test]
 fn a_command_that_was_done_before_the_wait_is_done() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     for code in ["1", "2"] {
         scratch.ts(&["send", &handle, &format!("(exit {code})")]).code(0);
         // By now it is done, mostly; and that is so however often we ask.
@@ -408,8 +392,7 @@ fn a_command_that_was_done_before_the_wait_is_done() {
 
 #[test]
 fn wait_complete_waits_for_a_command_typed_before_the_first_prompt() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["send", &handle, "(exit 3)"]).code(0);
     scratch.ts(&["wait", &handle, "--complete"]).code(0).stdout(line(&handle, "complete", "3"));
 }

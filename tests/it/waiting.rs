@@ -37,8 +37,7 @@ impl Answer {
 
 /// Types a command into a bash, waits until it has printed `ready`, and asks every verb.
 fn every_verb_says(command: &str, ready: &str, expected: Answer) {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     say_all(&scratch, &handle, command, ready, expected);
     if expected == Prompt {
         return;
@@ -138,8 +137,7 @@ fn bash_with_a_stopped_job_is_idle() {
 
 #[test]
 fn bash_at_ps2_waits() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     say_all(&scratch, &handle, "echo 'a", "\x1b[?2004h> ", Waits("raw"));
 }
 

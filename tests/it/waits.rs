@@ -17,8 +17,7 @@ fn a_pattern_is_found_wherever_it_lies() {
 
 #[test]
 fn a_pattern_that_comes_later_is_waited_for() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; while read x; do echo \"<$x>\"; done");
+    let (scratch, handle) = Scratch::with_session("stty -echo; while read x; do echo \"<$x>\"; done");
     let waiting = scratch.start(&["wait-pattern", &handle, "<two>"]);
     scratch.ts(&["send", &handle, "one"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "<one>"]).code(0);
@@ -28,8 +27,7 @@ fn a_pattern_that_comes_later_is_waited_for() {
 
 #[test]
 fn new_means_from_now_on() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; echo ready; while read x; do echo $x; done");
+    let (scratch, handle) = Scratch::with_session("stty -echo; echo ready; while read x; do echo $x; done");
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "ready", "--new", "--timeout=0.1"]).code(3);
     let length = scratch.ts(&["read", &handle]).stdout.len();
@@ -40,8 +38,7 @@ fn new_means_from_now_on() {
 
 #[test]
 fn an_empty_pattern_is_found_as_soon_as_there_is_output() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; read x; echo");
+    let (scratch, handle) = Scratch::with_session("stty -echo; read x; echo");
     scratch.ts(&["wait-pattern", &handle, "", "--timeout=0.1"]).code(3).complains("nothing was printed");
     scratch.ts(&["send", &handle, "x"]).code(0);
     scratch.ts(&["wait-pattern", &handle, ""]).code(0);
@@ -49,8 +46,7 @@ fn an_empty_pattern_is_found_as_soon_as_there_is_output() {
 
 #[test]
 fn wait_fails_at_once_if_its_condition_cannot_be_met() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("echo hello; exit 3");
+    let (scratch, handle) = Scratch::with_session("echo hello; exit 3");
     let ran = scratch.ts(&["wait-pattern", &handle, "never"]).code(1).stdout("");
     ran.complains("has ended with exit code 3").complains("last line: 'hello'");
     scratch.ts(&["wait-pattern", &handle, "hello"]).code(0);
@@ -60,8 +56,7 @@ fn wait_fails_at_once_if_its_condition_cannot_be_met() {
 
 #[test]
 fn a_session_that_ends_under_a_wait_ends_the_wait() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let pattern = scratch.start(&["wait-pattern", &handle, "never"]);
     let complete = scratch.start(&["wait-complete", &handle]);
     scratch.ts(&["send", &handle, "exit 5"]).code(0);
@@ -71,8 +66,7 @@ fn a_session_that_ends_under_a_wait_ends_the_wait() {
 
 #[test]
 fn a_session_that_is_removed_under_a_wait_ends_the_wait() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("sleep 1000");
+    let (scratch, handle) = Scratch::with_session("sleep 1000");
     let waits =
         [scratch.start(&["wait-pattern", &handle, "never"]), scratch.start(&["wait-complete", &handle])];
     eventually("both being connected", || waits.iter().all(|wait| sockets_of(&wait.pid().to_string()) > 0));
@@ -85,8 +79,7 @@ fn a_session_that_is_removed_under_a_wait_ends_the_wait() {
 
 #[test]
 fn completions_come_in_order_and_none_is_lost() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     for code in [3, 0, 7, 1] {
         scratch.ts(&["send", &handle, &format!("(exit {code})")]).code(0);
     }
@@ -100,8 +93,7 @@ fn completions_come_in_order_and_none_is_lost() {
 
 #[test]
 fn when_a_completion_is_told_all_of_its_output_can_be_read() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     for round in 0..10 {
         scratch.ts(&["send", &handle, &format!("seq 20000; echo end-{round}-$((round))x")]).code(0);
         scratch.ts(&["wait-complete", &handle]).code(0).stdout("0\n");
@@ -112,8 +104,7 @@ fn when_a_completion_is_told_all_of_its_output_can_be_read() {
 
 #[test]
 fn a_wait_that_times_out_leaves_no_trace() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["send", &handle, "read x"]).code(0);
     for _ in 0..3 {
         scratch.ts(&["wait-complete", &handle, "--timeout=0.05"]).code(3);
@@ -169,8 +160,7 @@ fn time_spent_searching_does_not_count_as_silence() {
 
 #[test]
 fn more_waits_than_inotify_has_instances_all_work() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; read x; echo now");
+    let (scratch, handle) = Scratch::with_session("stty -echo; read x; echo now");
     let waits: Vec<_> = (0..150).map(|_| scratch.start(&["wait-pattern", &handle, "now"])).collect();
     scratch.ts(&["send", &handle, "go"]).code(0);
     for wait in waits {
@@ -180,8 +170,7 @@ fn more_waits_than_inotify_has_instances_all_work() {
 
 #[test]
 fn wait_complete_skips_commands_of_run_and_ask() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["send", &handle, "(exit 1)"]).code(0);
     scratch.ts(&["run", &handle, "(exit 2)"]).code(2);
     scratch.ts(&["ask", &handle, "(exit 3)"]).code(0);
@@ -232,8 +221,7 @@ fn a_command_typed_ahead_is_not_the_one_of_run() {
 
 #[test]
 fn only_run_prints_the_code_of_its_command() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("bash");
+    let (scratch, handle) = Scratch::with_session("bash");
     let asks = "read -p '? ' x; (exit \"$x\")";
     scratch.ts(&["run", "--input-after=100ms", &handle, asks]).code(123);
     scratch.ts(&["send", &handle, "6"]).code(0);

@@ -56,8 +56,7 @@ fn own_address() -> Option<String> {
 
 #[test]
 fn a_confined_session_types_nothing_by_the_page_whose_token_it_has() {
-    let scratch = Scratch::new();
-    let victim = scratch.create("cat");
+    let (scratch, victim) = Scratch::with_session("cat");
     let Some(jail) = Jail::new(&scratch) else { return };
     let has_version_6 = TcpListener::bind("[::1]:0").is_ok();
     let listen = if has_version_6 { "--listen=[::]:0" } else { "--listen=0.0.0.0:0" };

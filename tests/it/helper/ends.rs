@@ -33,8 +33,7 @@ fn sessions_outlive_their_helper_and_still_tell_how_they_ended() {
 
 #[test]
 fn an_unseen_end_is_unknown_and_kill_still_works() {
-    let scratch = Scratch::new();
-    let _helper = Helper::start(&scratch);
+    let (scratch, _helper) = Scratch::with_helper();
     let handle = scratch.create(&["--require-helper", "read x; exit 7"]);
     let other = scratch.create(&["--require-helper", "read x; exit 7"]);
     for handle in [&handle, &other] {
@@ -62,8 +61,7 @@ fn an_unseen_end_is_unknown_and_kill_still_works() {
 
 #[test]
 fn kill_reaches_everybody_and_leaves_no_keeper() {
-    let scratch = Scratch::new();
-    let _helper = Helper::start(&scratch);
+    let (scratch, _helper) = Scratch::with_helper();
     let unmarked = scratch.unmarked().join(" ");
     let strays = format!(
         "setsid sleep 611 & (setsid sleep 612 &) ; nohup sleep 613 >/dev/null 2>&1 & \
@@ -84,8 +82,7 @@ fn kill_reaches_everybody_and_leaves_no_keeper() {
 
 #[test]
 fn a_kill_that_has_seen_the_end_before_the_relay_is_its_cause() {
-    let scratch = Scratch::new();
-    let _helper = Helper::start(&scratch);
+    let (scratch, _helper) = Scratch::with_helper();
     let handle = scratch.create(&["--require-helper", "exec sleep 600"]);
     let (child, keeper) = (scratch.file(&handle, "pid").parse().unwrap(), scratch.keeper(&handle).unwrap());
     // No process collects the child, and so none reports its end to the relay.
@@ -103,8 +100,7 @@ fn a_kill_that_has_seen_the_end_before_the_relay_is_its_cause() {
 
 #[test]
 fn a_session_whose_relay_was_killed_is_hung_up_and_its_keeper_goes() {
-    let scratch = Scratch::new();
-    let _helper = Helper::start(&scratch);
+    let (scratch, _helper) = Scratch::with_helper();
     let handle = scratch.create(&["--require-helper", "sleep 600"]);
     let stubborn = scratch.create(&["--require-helper", "trap '' HUP; echo ready; sleep 601; sleep 601"]);
     within(&mut scratch.ts(&["wait-pattern", &stubborn, "ready"])).ok();
@@ -125,8 +121,7 @@ fn a_session_whose_relay_was_killed_is_hung_up_and_its_keeper_goes() {
 
 #[test]
 fn a_session_made_from_inside_another_is_not_part_of_it() {
-    let scratch = Scratch::new();
-    let _helper = Helper::start(&scratch);
+    let (scratch, _helper) = Scratch::with_helper();
     let create =
         format!("{} create --require-helper --name=inner sleep 600", links().join("nbs-ts").display());
     let outer = scratch.create(&["--require-helper", &format!("{create}; exec sleep 600")]);

@@ -4,8 +4,7 @@ use super::*;
 
 #[test]
 fn an_independent_client_gets_a_working_terminal_by_the_base_protocol() {
-    let scratch = Scratch::new();
-    let helper = Helper::start(&scratch);
+    let (scratch, helper) = Scratch::with_helper();
     let said = scratch.python(
         r#"
 master, pid, rest = base(b'stty size; echo leader:$(ps -o sid= -p $$); tty; read x; echo got:$x; exit 5')
@@ -41,8 +40,7 @@ assert 'got:hello' in lines, lines
 
 #[test]
 fn a_command_that_begins_like_an_option_is_a_command() {
-    let scratch = Scratch::new();
-    let _helper = Helper::start(&scratch);
+    let (scratch, _helper) = Scratch::with_helper();
     scratch.python(
         r#"
 for command in [b'-v; echo said', b'+v; echo said']:
@@ -54,8 +52,7 @@ for command in [b'-v; echo said', b'+v; echo said']:
 
 #[test]
 fn a_foreign_master_waits_in_reads_and_an_unwanted_child_is_hung_up() {
-    let scratch = Scratch::new();
-    let helper = Helper::start(&scratch);
+    let (scratch, helper) = Scratch::with_helper();
     let said = scratch.python(
         r#"
 import fcntl
@@ -77,8 +74,7 @@ for _ in range(5):
 
 #[test]
 fn an_independent_client_can_speak_the_extended_protocol() {
-    let scratch = Scratch::new();
-    let helper = Helper::start(&scratch);
+    let (scratch, helper) = Scratch::with_helper();
     scratch.python(
         r#"
 import struct

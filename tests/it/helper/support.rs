@@ -62,6 +62,12 @@ impl Scratch {
         Scratch::in_folder("s")
     }
 
+    pub(super) fn with_helper() -> (Scratch, Helper) {
+        let scratch = Scratch::new();
+        let helper = Helper::start(&scratch);
+        (scratch, helper)
+    }
+
     pub(super) fn in_folder(name: &str) -> Scratch {
         static LAST: AtomicU32 = AtomicU32::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed);

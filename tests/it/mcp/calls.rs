@@ -4,8 +4,7 @@ use super::*;
 
 #[test]
 fn calls_run_side_by_side() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (_scratch, mut client) = started();
     client.shell();
     let waits = client.begin("wait", json!({"sessions": ["@work"], "pattern": ["marker"]}));
     let runs = client.begin("run", json!({"session": "@work", "command": "echo mar''ker"}));
@@ -22,8 +21,7 @@ fn calls_run_side_by_side() {
 
 #[test]
 fn more_calls_at_once_than_it_executes_are_told_to_wait() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (_scratch, mut client) = started();
     client.shell();
     let wait = json!({"sessions": ["@work"], "pattern": ["marker"]});
     let calls: Vec<i64> = (0..64).map(|_| client.begin("wait", wait.clone())).collect();
@@ -38,8 +36,7 @@ fn more_calls_at_once_than_it_executes_are_told_to_wait() {
 
 #[test]
 fn a_call_that_is_cancelled_ends_and_its_session_does_not() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (scratch, mut client) = started();
     client.shell();
     let id = client.begin("wait", json!({"sessions": ["@work"], "pattern": ["never"], "timeout": "1h"}));
     eventually("a call", || client.calls().len() == 1);
@@ -58,8 +55,7 @@ fn a_call_that_is_cancelled_ends_and_its_session_does_not() {
 
 #[test]
 fn subscriptions_are_acknowledged_and_can_be_cancelled() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (_scratch, mut client) = started();
     let wanted = json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": ["file:///x"]}});
     for _ in 0..2 {
         let ids: Vec<i64> = (0..64).map(|_| client.request("subscriptions/listen", wanted.clone())).collect();
@@ -79,8 +75,7 @@ fn subscriptions_are_acknowledged_and_can_be_cancelled() {
 
 #[test]
 fn a_long_call_tells_its_progress() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (_scratch, mut client) = started();
     client.shell();
     let arguments = json!({"sessions": ["@work"], "pattern": ["marker"]});
     let params = json!({"name": "wait", "arguments": arguments, "_meta": {"progressToken": "a \"token\""}});
@@ -134,8 +129,7 @@ fn when_the_client_goes_what_runs_in_sessions_goes_on() {
 
 #[test]
 fn brief_calls_are_answered_though_the_input_has_ended() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (scratch, mut client) = started();
     client.begin("create", json!({"command": "sleep 1000", "name": "one"}));
     let subscription =
         client.request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
@@ -157,8 +151,7 @@ fn brief_calls_are_answered_though_the_input_has_ended() {
 
 #[test]
 fn no_call_keeps_the_server_when_its_client_has_gone() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (scratch, mut client) = started();
     // More than a terminal takes, for a program that never reads.
     let typed = scratch.path.join("typed");
     client.text(
@@ -189,8 +182,7 @@ fn sessions_end_with_the_server_only_where_that_is_asked_for() {
 
 #[test]
 fn a_command_that_asks_is_told_of_and_gone_on_with() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (_scratch, mut client) = started();
     client.text("create", json!({"command": "bash", "name": "work"}));
     let asks =
         json!({"session": "@work", "command": "read -p 'Go? ' x; echo \"got $x\"", "input_after": "200ms"});
@@ -216,8 +208,7 @@ fn task_when(client: &mut Client, id: &Value, status: &str) -> Value {
 
 #[test]
 fn a_call_that_takes_long_is_a_task_for_a_client_that_has_those() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (scratch, mut client) = started();
     client.shell();
     let slow = json!({"session": "@work", "command": "until test -e gate; do sleep 0.1; done; echo late"});
     // A client that does not declare them gets none, and may not ask for any.
@@ -259,8 +250,7 @@ fn a_call_that_takes_long_is_a_task_for_a_client_that_has_those() {
 
 #[test]
 fn a_task_asks_the_user_what_its_command_asks() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (_scratch, mut client) = started();
     client.shell();
     client.capabilities = json!({"extensions": {TASKS: {}}, "elicitation": {"form": {}}});
     let asks = |command: &str| json!({"session": "@work", "command": command, "input_after": "200ms"});
@@ -309,8 +299,7 @@ fn a_task_asks_the_user_what_its_command_asks() {
 
 #[test]
 fn send_answers_the_question_of_a_program() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (_scratch, mut client) = started();
     client.text(
         "create",
         json!({"command": "read -p 'Go on? [y/N] ' x; echo \"got $x\"; read z", "name": "asks"}),

@@ -41,8 +41,7 @@ fn several_messages_may_come_as_one_in_the_version_that_has_that() {
 
 #[test]
 fn no_message_is_too_bad() {
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (scratch, mut client) = started();
     client.shell();
     let parse_error = |message: &Value| message["error"]["code"] == -32700 && message.get("id").is_none();
     let deep = "[".repeat(10 << 20);
@@ -91,8 +90,7 @@ fn whatever_comes_the_next_request_is_answered() {
         Ok(seed) => seed.parse().unwrap()..seed.parse::<u64>().unwrap() + 1,
         Err(_) => 0..rounds,
     };
-    let scratch = Scratch::new();
-    let mut client = Client::start(&scratch, &[]);
+    let (_scratch, mut client) = started();
     let meta = json!({"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": {}});
     for seed in seeds {
         let mut random = fastrand::Rng::with_seed(seed);

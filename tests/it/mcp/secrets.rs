@@ -47,8 +47,7 @@ fn enter(page: &Page, path: &str, secret: &str) -> (u16, String) {
 
 #[test]
 fn a_form_takes_one_secret_for_the_prompt_that_it_shows() {
-    let scratch = Scratch::new();
-    let page = Page::start(&scratch);
+    let (scratch, page) = Page::alone();
     let mut client = Client::with_urls(&scratch);
     client.shell();
     let handle = scratch.ts(&["find", "work"]).code(0).out().trim().to_owned();
@@ -142,8 +141,7 @@ fn a_confined_process_enters_no_secret() {
     if !can_confine() {
         return;
     }
-    let scratch = Scratch::new();
-    let page = Page::start(&scratch);
+    let (scratch, page) = Page::alone();
     let mut client = Client::with_urls(&scratch);
     client.shell();
     client.begin("run", json!({"session": "@work", "command": "read -rsp 'Password: ' a"}));

@@ -4,8 +4,7 @@ use super::*;
 
 #[test]
 fn a_request_cut_anywhere_does_nothing_and_harms_nothing() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; cat");
+    let (scratch, handle) = Scratch::with_session("stty -echo; cat");
     let page = Page::start(&scratch);
     let mut events = page.open("");
     events.until_text(&handle, "");
@@ -34,8 +33,7 @@ fn a_request_cut_anywhere_does_nothing_and_harms_nothing() {
 
 #[test]
 fn oversized_and_invalid_requests_are_rejected() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("stty -echo; cat");
+    let (scratch, handle) = Scratch::with_session("stty -echo; cat");
     let page = Page::start(&scratch);
     let mut events = page.open("");
     events.settle();
@@ -78,8 +76,7 @@ fn oversized_and_invalid_requests_are_rejected() {
 
 #[test]
 fn slow_clients_hold_up_nobody() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("cat");
+    let (scratch, handle) = Scratch::with_session("cat");
     let page = Page::start(&scratch);
     let mut events = page.open("");
     let slow: Vec<TcpStream> = (0..300)
@@ -100,8 +97,7 @@ fn slow_clients_hold_up_nobody() {
 
 #[test]
 fn a_page_that_does_not_read_goes_on_where_it_was() {
-    let scratch = Scratch::new();
-    let page = Page::start(&scratch);
+    let (scratch, page) = Page::alone();
     // The end of a last line might be drawn by itself, later.
     let flood =
         "i=0; while [ ! -e stop ]; do i=$((i+1)); seq -s ' ' ${i}000000 ${i}007000; done; printf over; cat";

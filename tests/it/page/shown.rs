@@ -4,8 +4,7 @@ use super::*;
 
 #[test]
 fn fifty_sessions_that_print_at_once_are_all_shown_as_they_are() {
-    let scratch = Scratch::new();
-    let page = Page::start(&scratch);
+    let (scratch, page) = Page::alone();
     let mut events = page.open("");
     // The end of the last line might be drawn by itself, later.
     let print = "for i in $(seq 1 200); do echo \"line $i of $$\"; done; printf \"last $((20 + 22))\"; cat";
@@ -19,8 +18,7 @@ fn fifty_sessions_that_print_at_once_are_all_shown_as_they_are() {
 
 #[test]
 fn whatever_a_session_prints_is_text() {
-    let scratch = Scratch::new();
-    let page = Page::start(&scratch);
+    let (scratch, page) = Page::alone();
     let evil = "</script><img src=x onerror=alert(1)>\"'&lt;";
     let handle = scratch.create_with(&["--title", evil], &format!("cat >/dev/null # {evil}\n"));
     let mut events = page.open("");
@@ -96,8 +94,7 @@ fn a_stopped_relay_holds_up_no_other_session() {
 
 #[test]
 fn the_page_shows_the_same_activity_as_list() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("printf 'Go on? '; read x; exec sleep 1000");
+    let (scratch, handle) = Scratch::with_session("printf 'Go on? '; read x; exec sleep 1000");
     let page = Page::start(&scratch);
     let mut events = page.open("");
     let about = events.until_about(&handle, |about| about["activity"] == "waiting");
@@ -117,8 +114,7 @@ fn the_page_shows_the_same_activity_as_list() {
 
 #[test]
 fn the_page_shows_the_newest_ended_sessions_even_unseen_ones() {
-    let scratch = Scratch::new();
-    let first = scratch.create("read x; exit 4");
+    let (scratch, first) = Scratch::with_session("read x; exit 4");
     for _ in 0..62 {
         let handle = scratch.create("true");
         scratch.wait_for_end(&handle);

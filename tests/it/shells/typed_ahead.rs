@@ -77,8 +77,7 @@ fn a_key_that_a_program_has_read_is_no_half_line() {
 
 #[test]
 fn a_command_that_was_typed_ahead_is_not_interrupted_for_half_a_line_behind_it() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("dash");
+    let (scratch, handle) = Scratch::with_session("dash");
     scratch.ts(&["run", &handle, "cd /"]).code(0);
     let gate = |name: &str| {
         let gate = scratch.path.join(name);

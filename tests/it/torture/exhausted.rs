@@ -188,8 +188,7 @@ fn an_exhausted_resource_is_an_error_and_not_a_hang() {
 /// so the effects of a clock that was set back are made by hand.
 #[test]
 fn files_of_a_time_to_come_confuse_nobody() {
-    let scratch = Scratch::new();
-    let handle = scratch.create("exit 7");
+    let (scratch, handle) = Scratch::with_session("exit 7");
     scratch.wait_for_end(&handle);
     let live = scratch.create("read x");
     // As a clock that has been set back leaves them.
