@@ -182,7 +182,7 @@ fn name_left_out(fields: &mut Fields) -> Option<String> {
     let limit = number(words.next()?, "--limit=")?;
     let rest = format!(
         "{count} bytes left out, see \"…\": they are between offset {offset} and {}; call `read` with session \
-         \"{handle}\", offset {offset} and limit {PART}, then again with offset set to the next offset",
+         \"{handle}\", offset {offset} and limit \"{PART}\", then again with offset set to the next offset",
         offset.saturating_add(limit)
     );
     let output = format!("{}… {count} bytes left out …{}", &output[..at], &output[at + length + 1..]);
@@ -502,14 +502,14 @@ mod tests {
             object.number("left_out", 900).value()
         };
         let told = "… 900 bytes left out …\nlast\n[next offset: 999]\n[nbs: 900 bytes left out, see \"…\": they are \
-                    between offset 40 and 940; call `read` with session \"box:12345678\", offset 40 and limit 8000, \
+                    between offset 40 and 940; call `read` with session \"box:12345678\", offset 40 and limit \"8000\", \
                     then again with offset set to the next offset]\n";
         let printed = line(&format!("first\n{gap}\nlast\n"));
         let result = of(ToolName::Read, 0, &printed, "");
         assert_eq!(text(&result), format!("first\n{told}"));
         let object = object_of(ToolName::Read, 0, &printed, "");
         assert_eq!(object["output"], "first\n… 900 bytes left out …\nlast\n");
-        assert!(object["message"].as_str().unwrap().contains("offset 40 and limit 8000"));
+        assert!(object["message"].as_str().unwrap().contains("offset 40 and limit \"8000\""));
         // A similar line that the program itself printed is not ours.
         for other in ["[nbs: 900 bytes left out; nbs-ts read x]\n", &gap.replace("900 ", "901 ")] {
             assert!(text(&of(ToolName::Read, 0, &line(other), "")).starts_with(other));

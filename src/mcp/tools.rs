@@ -520,6 +520,11 @@ mod tests {
                 r#"{"command":"b","env":["A=1","B=2"],"cwd":null}"#,
                 "create --json --env=A=1 --env=B=2 -- b",
             ),
+            (
+                "read",
+                r#"{"session":"a","offset":"7","limit":9}"#,
+                "read --json --offset=7 --limit=9 --max=9K --strip -- a",
+            ),
             ("screen", r#"{"session":"a"}"#, "screen --json -- a"),
             ("screen", r#"{"session":"a","png":true}"#, "screen --png -- a"),
             ("send", r#"{"session":"a","keys":["C-c","--all"]}"#, "key --json --no-secret -- a C-c --all"),

@@ -457,7 +457,7 @@ fn a_result_is_bounded_and_tells_how_to_read_the_rest() {
     assert!(told.starts_with("[nbs: ") && !told.contains("nbs-ts"), "{told}");
     let (before, behind) = result.split_once(mark.unwrap()).unwrap();
     let behind = behind.trim_start_matches('\n').split("[nbs: ").next().unwrap();
-    let (mut offset, end, limit) = (number("between offset "), number(" and "), number("limit "));
+    let (mut offset, end, limit) = (number("between offset "), number(" and "), number("limit \""));
     let mut whole = before.to_owned();
     while offset < end {
         let limit = limit.min(end - offset);
