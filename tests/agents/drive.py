@@ -30,6 +30,8 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 LATE, FAR_TOO_LATE = 1.0, 20.0
 REST = 3.0
 
+FRAME_END = b"\x1b[?2026l"
+
 WORDS = "Let me look at that first, and then do what there is to do. "
 SCRIPT = {
     "build": [{"say": WORDS * 2, "seconds": 2, "shell": "touch made1"}, {"say": WORDS + "All is built.", "seconds": 1.5}],
@@ -301,6 +303,9 @@ class Trial:
         os.makedirs(folder, exist_ok=True)
         log = open(f"{self.root}/state/sessions/{self.session.handle}/output.log", "rb").read()
         log = log[: self.marks[-1]["offset"]]
+        starts = log.find(b"Waiting for startup")
+        if starts >= 0:
+            self.marks.insert(0, {"offset": log.index(FRAME_END, starts) + len(FRAME_END), "is": "working", "question": None, "choices": [], "starts": True})
         with open(f"{folder}/{self.agent}.deflate", "wb") as file:
             packer = zlib.compressobj(9, zlib.DEFLATED, -15)
             file.write(packer.compress(log) + packer.flush())
