@@ -263,7 +263,8 @@ impl ActivityView {
         }
         // A program that passes on its input always has the keyboard, so only its output shows whether it
         // waits.
-        if self.passes_on && !self.because.is_some_and(Because::is_stated) && !text::asks(&before) {
+        let is_guess = matches!(self.because, Some(Because::Kernel | Because::Quiet) | None);
+        if self.passes_on && is_guess && !text::asks(&before) {
             self.activity = self.activity.map(|_| Activity::Working);
         }
         // If a known program reports that it asks, a row that merely ends like a prompt is a hint or its input line.

@@ -129,6 +129,21 @@ fn a_program_that_has_not_answered_yet_is_not_done() {
     scratch.ts(&["wait", &handle, "--done", "--timeout=5"]).code(0);
 }
 
+#[test]
+fn a_known_program_with_a_draft_in_its_input_line_is_idle() {
+    let scratch = Scratch::new();
+    let script = "import os, select, tty\ntty.setraw(0)\nother = os.openpty()\n\
+                  os.write(1, b'\\x1b[?1049h\\xe2\\x9d\\xaf a draft')\nselect.select([0, other[0]], [], [])\n";
+    fs::write(scratch.path.join("claude"), script).unwrap();
+    let handle = scratch.create("exec /usr/bin/python3 claude");
+    let mut told = Value::Null;
+    eventually("that it reads", || {
+        told = serde_json::from_str(&scratch.ts(&["status", "--json", &handle]).code(0).out()).unwrap();
+        told["terminal"] == "raw" && told["last_line"] != Value::Null
+    });
+    assert_eq!((&told["activity"], &told["because"]), (&"idle".into(), &"rule".into()), "{told}");
+}
+
 /// A title may say that a program asks before its question is drawn, and after.
 #[test]
 fn hints_of_a_known_program_are_no_question() {
