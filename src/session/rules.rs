@@ -482,7 +482,7 @@ mod tests {
             )
         };
         type Told = (Shows, Option<(String, Vec<String>)>);
-        let cases: [(&str, &str, &str, Told); 16] = [
+        let cases: [(&str, &str, &str, Told); 20] = [
             (
                 "codex",
                 "[ ! ] Action Required | w",
@@ -564,6 +564,34 @@ mod tests {
             ),
             ("opencode", "OC | x", "■■⬝⬝⬝⬝⬝⬝  esc interrupt", (Shows::Works, None)),
             ("opencode", "OpenCode", "  ┃  Ask anything… \"Fix broken tests\"", (Shows::Rests, None)),
+            (
+                "copilot",
+                "",
+                "$ Shell do it    ┃\n  touch x    ┃\n╭────────╮\n│ do it │\n│ ────── │\n│ │ touch x │ │\n│        │\n│ Do you want to run this command? │\n│        │\n│ ❯ 1. Yes │\n│   2. No, and tell Copilot what to do differently (Esc to stop) │\n│ ↑/↓ to navigate · enter to select · esc to cancel │",
+                asks(
+                    Digit,
+                    "$ Shell do it touch x do it touch x Do you want to run this command?",
+                    &["Yes", "No, and tell Copilot what to do differently (Esc to stop)"],
+                ),
+            ),
+            (
+                "copilot",
+                "",
+                "❯ touch it\n────────\n❯\n────────\n ◉ Working · 81 B esc esc interrupt    scripted-1",
+                (Shows::Works, None),
+            ),
+            (
+                "copilot",
+                "",
+                "▄▄▄▄\n┃\n▀▀▀▀\n ← open sidebar · Interactive · Manual Approval · / commands · ? help · tab next tab",
+                (Shows::Rests, None),
+            ),
+            (
+                "copilot",
+                "",
+                "────────\n❯ touch it\n────────\n Interactive · Manual Approval · @ files · # issues",
+                (Shows::Rests, None),
+            ),
         ];
         for (program, title, screen, (shows, question)) in cases {
             let seen = rules(program).look(&rows(screen), Some(title), None).unwrap();
