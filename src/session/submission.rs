@@ -23,18 +23,20 @@ use crate::{
     terminal::text,
 };
 
-/// How long after a text its Enter counts as another key: gemini-cli needs 100 ms.
+/// How long after a text was drawn its Enter counts as another key: gemini-cli needs 100 ms.
 const APART: Duration = Duration::from_millis(150);
 
-/// How long the output must pause before a typed text counts as drawn, and how long that may take.
+/// How long the output must pause before a typed text counts as drawn, and how long that may take. A known
+/// program shows it, but on a busy machine it may take its time.
 const DRAWN: Duration = Duration::from_millis(300);
-const LONGEST_DRAWN: Duration = Duration::from_secs(3);
+const LONGEST_DRAWN: Duration = Duration::from_secs(5);
 
 /// How long the text must be gone from its place: a program that redraws its screen may just have cleared it.
 pub(super) const GONE: Duration = Duration::from_millis(80);
 
-/// The same for a known program that shows no input line: it may be redrawing its screen.
-const CLEARED: Duration = Duration::from_secs(1);
+/// The same for a known program that does not show that it works: it may be redrawing its screen, or keep the
+/// task until it has started.
+const UNCONFIRMED: Duration = Duration::from_secs(3);
 
 /// The pause before Enter is pressed again; it doubles each time, up to the second constant.
 pub(super) const AGAIN: Duration = Duration::from_millis(400);
@@ -163,21 +165,25 @@ fn is_ready_unknown(scene: &mut Scene, settled: Deadline) -> Result<bool> {
 /// Waits until the program has read the typed text, and shows it, if it does, and Enter would count as a key
 /// of its own.
 fn wait_until_drawn(scene: &mut Scene, tail: &str, before: usize, deadline: Deadline) -> Result<()> {
-    let (apart, longest) = (Deadline::after(APART), Deadline::after(LONGEST_DRAWN));
+    let (mut apart, longest) = (None, Deadline::after(LONGEST_DRAWN));
+    let pause = if scene.has_rules() && !tail.is_empty() { LONGEST_DRAWN } else { DRAWN };
     let mut offset = scene.now.offset;
-    let mut still = Deadline::after(DRAWN);
+    let mut still = Deadline::after(pause);
     while scene.now.unread > 0 && !deadline.has_passed() {
         scene.wait(deadline)?;
     }
     loop {
         if scene.now.offset != offset {
-            (offset, still) = (scene.now.offset, Deadline::after(DRAWN));
+            (offset, still) = (scene.now.offset, Deadline::after(pause));
         }
         let is_drawn = times_shown(&scene.rows, tail) > before || still.has_passed() || longest.has_passed();
-        if is_drawn && apart.has_passed() || deadline.has_passed() {
+        if is_drawn && apart.is_none() {
+            apart = Some(Deadline::after(APART));
+        }
+        if deadline.has_passed() || apart.is_some_and(Deadline::has_passed) {
             return Ok(());
         }
-        scene.wait(deadline.min(if is_drawn { apart } else { still }))?;
+        scene.wait(deadline.min(apart.unwrap_or(still.min(longest))))?;
     }
 }
 
@@ -194,7 +200,7 @@ fn press_enter(
         type_all(scene, b"\r", deadline, timeout)?;
         let again = Deadline::after(pause);
         pause = (pause * 2).min(LATEST_AGAIN);
-        let mut gone: Option<[Deadline; 2]> = None;
+        let mut gone: Option<Deadline> = None;
         loop {
             let is_read = scene.now.unread == 0;
             let goes_on = matches!(scene.shows(), Some(Shows::Works))
@@ -204,10 +210,9 @@ fn press_enter(
             if is_read && (goes_on || matches!(place, Place::Unseen)) {
                 return Ok(());
             }
-            gone = if stands { None } else { gone.or_else(|| Some([GONE, CLEARED].map(Deadline::after))) };
-            let is_cleared = scene.has_rules() && scene.input_row().is_none();
-            let gone_at = gone.map(|gone| gone[usize::from(is_cleared)]);
-            if is_read && gone_at.is_some_and(Deadline::has_passed) {
+            let lasting = if scene.has_rules() { UNCONFIRMED } else { GONE };
+            gone = if stands { None } else { gone.or_else(|| Some(Deadline::after(lasting))) };
+            if is_read && gone.is_some_and(Deadline::has_passed) {
                 return Ok(());
             }
             if deadline.has_passed() {
@@ -216,7 +221,7 @@ fn press_enter(
             if is_read && stands && again.has_passed() {
                 break;
             }
-            let until = gone_at.filter(|gone| !gone.has_passed()).unwrap_or(again);
+            let until = gone.filter(|gone| !gone.has_passed()).unwrap_or(again);
             scene.wait(if until.has_passed() { deadline } else { deadline.min(until) })?;
         }
     }

@@ -8,10 +8,12 @@ use crate::support::{Ran, Scratch, eventually, executable, links, run};
 
 /// A program that behaves as coding agents do, according to its arguments: `slow=S` seconds until it has
 /// the keyboard, `deaf=S` more in which it ignores Enter, `window=S` within which Enter behind a text is a
-/// part of that, `clears=S` (an ignored Enter clears the screen for so long), `nopaste` (does not enable bracketed paste), `short` (shows a paste of several lines as
-/// `[Pasted text]`), `stuck` (ignores Enter for ever), `asks=KEYS` (an approval after each task, which these
-/// keys answer: digit, arrows or row), `late` (reports it before it asks). Its title changes for ever. The
-/// file `taken` has the texts that it has accepted, a line in JSON each.
+/// part of that, `draws=S` (it takes so long to draw a text, and has seen no Enter before), `queues=S` (it
+/// begins with a task after so long, and works on it for a minute), `clears=S` (an ignored Enter clears the
+/// screen for so long), `nopaste` (does not enable bracketed paste), `short` (shows a paste of several lines
+/// as `[Pasted text]`), `stuck` (ignores Enter for ever), `asks=KEYS` (an approval after each task, which
+/// these keys answer: digit, arrows or row), `late` (reports it before it asks). Its title changes for ever.
+/// The file `taken` has the texts that it has accepted, a line in JSON each.
 const AGENT: &str = r#"
 import json, os, re, select, sys, time, tty
 name = os.path.basename(sys.argv[0])
@@ -22,7 +24,7 @@ tty.setraw(0)
 say('\x1b[?1049h\x1b[?25l' + ('' if 'nopaste' in words else '\x1b[?2004h'))
 deaf = time.time() + float(words.get('deaf', 0))
 window = float(words.get('window', 0))
-shown, line, busy, choice, last, frame, drawn, due = [], '', 0, None, 0, 0, None, None
+shown, line, begins, busy, choice, last, frame, drawn, due = [], '', 0, 0, None, 0, 0, None, None
 CHOICES = ['Yes', 'Yes, always', 'No']
 if 'NOTE_ARGUMENTS' in os.environ: open('arguments', 'w').write(' '.join(sys.argv[1:]))
 def note(what):
@@ -35,7 +37,7 @@ def draw():
         if words['asks'] == 'row':
             rows += ['   '.join(f'\x1b[7m{text}\x1b[0m' if at == choice else text for at, text in enumerate(CHOICES))]
         else: rows += [(' ❯ ' if at == choice else '   ') + f'{at + 1}. {text}' for at, text in enumerate(CHOICES)]
-    elif time.time() < busy:
+    elif begins <= time.time() < busy:
         rows += ['✻ Thinking… (esc to interrupt)', '────────', '❯ ']
     else:
         text = '[Pasted text #1]' if 'short' in words and '\n' in line else line
@@ -47,7 +49,7 @@ def draw():
         drawn = rows
         say('\x1b[H\x1b[2J' + '\r\n'.join(rows + ['────────', '  ? for shortcuts']))
 def enter():
-    global line, busy, choice, due
+    global line, begins, busy, choice, due
     if choice is not None: note({'answer': CHOICES[choice]}); choice = None; return
     if not line or 'stuck' in words: return
     note(line); shown.append(line.replace('\n', ' ')); line = ''
@@ -55,9 +57,12 @@ def enter():
         say('\x1b]7501;state=blocked:kind=permission:app=late\x07')
         due = time.time() + 0.7
     elif 'asks' in words: choice = 0
-    else: busy = time.time() + 0.4
+    else:
+        begins = time.time() + float(words.get('queues', 0))
+        busy = begins + (60 if 'queues' in words else 0.4)
 def press(key):
     global line, last, choice, drawn
+    if key.startswith(b'\x1b[200~'): time.sleep(float(words.get('draws', 0)))
     now = time.time()
     if choice is not None:
         back, on = (b'\x1b[D', b'\x1b[C') if words['asks'] == 'row' else (b'\x1b[A', b'\x1b[B')
@@ -143,6 +148,21 @@ fn a_text_is_submitted_whatever_the_program_makes_of_an_enter_that_comes_too_soo
             assert_eq!(agent.taken(), ["\"first task\"", "\"and another\""], "{name} {words}");
         }
     }
+}
+
+#[test]
+fn enter_waits_until_a_known_program_has_drawn_the_text() {
+    let agent = Agent::start("draws=1 window=0.05");
+    agent.submit("a task").code(0);
+    eventually("the task", || agent.taken() == ["\"a task\""]);
+}
+
+#[test]
+fn a_known_program_works_on_the_task_when_it_was_submitted() {
+    let agent = Agent::start("queues=1");
+    agent.submit("a task").code(0);
+    let screen = agent.scratch.ts(&["screen", &agent.handle]).code(0).out();
+    assert!(screen.contains("Thinking"), "{screen}");
 }
 
 #[test]
