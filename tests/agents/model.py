@@ -7,6 +7,7 @@ the user typed has `TASK name` in it. A step is a dictionary:
     say       the words of the answer
     seconds   how long that takes; without words, how long the model thinks
     shell     a command that the agent's shell tool is to execute
+    question  a question to the person, with the choices Red and Blue
     tool      NAME of a tool of the MCP server `nbs`, with `arguments`
 
 What the model knows is in `events`: (time, what, task, step), where what is `asked` (a request has come),
@@ -26,6 +27,10 @@ NAME = "scripted-1"
 # What agents call the tool that executes a command, and the one that finds tools which they hold back.
 SHELLS = {"exec_command", "shell_command", "shell", "Bash", "bash", "run_shell_command"}
 FINDERS = {"ToolSearch", "tool_search"}
+
+# What agents call the tool that asks the person a question, and what it asks.
+ASKERS = {"AskUserQuestion", "ask_user_question", "ask_user", "question"}
+OPTIONS = [{"label": "Red", "description": "Like blood"}, {"label": "Blue", "description": "Like the sky"}]
 
 # How a PNG begins, in base64.
 PNG = "iVBORw0KGgo"
@@ -151,6 +156,10 @@ def answer(script, said, tools):
         made.arguments = {"cmd" if "cmd" in known else "command": wanted["shell"]}
         extra = {"description": "do it", "is_background": False, "sandbox_permissions": "require_escalated", "justification": "May I?"}
         made.arguments.update((name, value) for name, value in extra.items() if name in known)
+    elif "question" in wanted:
+        made.call = next(iter(ASKERS & set(tools)), "ask_user")
+        asked = {"question": wanted["question"], "header": "Choice", "options": OPTIONS}
+        made.arguments = {"questions": [{**asked, "type": "choice"} if made.call == "ask_user" else asked]}
     elif "tool" in wanted:
         finder, full = FINDERS & set(tools), re.compile(rf"(mcp_+)?nbs_+{wanted['tool']}")
         made.call = next(filter(full.fullmatch, tools), None)

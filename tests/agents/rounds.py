@@ -1,14 +1,15 @@
-"""Gives each coding agent many tasks and approvals, and counts what nbs missed or said late.
+"""Gives each coding agent many tasks, approvals and questions, and counts what nbs missed or said late.
 
 Usage: rounds.py NBS FOLDER ROUNDS [AGENT...]
 
 NBS and FOLDER are those of drive.py. In one session the agent gets ROUNDS tasks, each with an approval that
-`answer` gives. Then it is started ROUNDS times, each time in a new HOME, and gets a task at once. Each round
-that fails is printed with what nbs said and what the screen showed, and the others follow. A round fails
-if a task was not taken, or twice; if an approval, its question or the end of a turn was never told; if a
-session was told to wait or to be done while its agent worked; or if it was no longer told to wait while it
-asked, also after its terminal got another size (each fifth time). `events` must have each session that was
-killed. What was told more than a second late is counted.
+`answer` gives; with each fifth comes one in which it asks a question of its own, if its model may. Then it is
+started ROUNDS times, each time in a new HOME, and gets a task at once. Each round that fails is printed with
+what nbs said and what the screen showed, and the others follow. A round fails if a task was not taken, or
+twice; if an approval, its question or the end of a turn was never told; if a session was told to wait or to be
+done while its agent worked, or to be done while it started; if it was no longer told to wait while it asked,
+also after its terminal got another size, or to be done while it rested (each fifth time). `events` must have
+each session that was killed. What was told more than a second late is counted.
 """
 
 import json
@@ -22,13 +23,19 @@ import threading
 import time
 
 import agents
-from drive import LATE, Failure, Session, end_what_is_left, wait_for_model
+from drive import LATE, REST, Failure, Session, end_what_is_left, wait_for_model
 from model import Model
 
 WORDS = "Let me look at that first, and then do what there is to do. "
 
 # How many of a hundred may be told late: the machine may be busy.
 MAY_BE_LATE = 10
+
+# Each how many-th round has a resize, a rest, a question.
+EACH = 5
+
+# Those whose model may ask the person a question at any time.
+HAVE_QUESTIONS = {"claude", "gemini", "qwen", "opencode"}
 
 
 class Wait:
@@ -88,16 +95,20 @@ class Rounds:
         self.late(what, session.first(begun, activity), since)
 
     def submit(self, session, task, number):
-        """Gives the agent a task, which it must take once, as typed."""
+        """Gives the agent a task, and begins to wait for the end of its turn."""
         text = f"Please do number {number}: TASK {task}"
         since = time.time()
         session.call("send", "--submit", "--timeout=80", session.handle, text)
         self.submitted.append(time.time() - since)
+        return since, text, Wait(session, "done")
+
+    def taken(self, session, since, text):
+        """Waits until the agent has begun with the task, which it must take once, as typed."""
         asked = wait_for_model(session, self.model, "asked", since)
         taken = self.model.tasks[-1]
         if taken.count("Please do") != 1 or text not in taken:
             raise Failure(f"it was given {text!r}, and took {taken!r}")
-        return since, asked
+        return asked
 
     def check(self, session, start, end, activity, what):
         """Fails if another activity was told in between."""
@@ -112,42 +123,56 @@ class Rounds:
         # The answer is known to the model before its last word is there.
         self.check(session, working + LATE, finished, "working", "it works")
         wait.thread.join(LATE)
-        if wait.at is None:
-            raise Failure("`wait --done` does not end")
+        if wait.at is None or wait.at < finished:
+            raise Failure("`wait --done` does not end" if wait.at is None else "`wait --done` ends too early")
         self.late("wait --done", wait.at, finished)
 
     def approval(self, session, number):
-        command, self.begun = f"touch made{number}", time.time()
-        self.model.script["ask"] = [{"say": WORDS, "seconds": 1.5, "shell": command}, {"say": WORDS, "seconds": 1.2}]
-        waiting, done = Wait(session, "waiting"), None
+        command = f"touch made{number}"
+        self.asks(session, number, command, {"shell": command}, "1")
+
+    def question(self, session, number):
+        text = f"Which colour for number {number}?"
+        self.asks(session, number, text, {"question": text}, "Blue")
+
+    def asks(self, session, number, command, step, answer):
+        """A task in which that is asked; the question has the command, or is it."""
+        self.begun = time.time()
+        self.model.script["ask"] = [{"say": WORDS, "seconds": 1.5, **step}, {"say": WORDS, "seconds": 1.2}]
+        waits = [Wait(session, "waiting")]
         try:
-            since, asked = self.submit(session, "ask", number)
+            since, text, done = self.submit(session, "ask", number)
+            waits.append(done)
+            asked = self.taken(session, since, text)
             called = wait_for_model(session, self.model, "called", since)
             self.first(session, asked, called, "waiting", "waiting")
             self.check(session, asked + LATE, called, "working", "it works")
             held = time.time()
             is_asked = lambda told: told["activity"] == "waiting" and command in (told["question"] or "") and len(told["choices"]) > 1
             self.late("question", session.until("a question with choices", is_asked), called)
-            waiting.thread.join(LATE)
-            if waiting.at is None:
+            waits[0].thread.join(LATE)
+            if waits[0].at is None:
                 raise Failure("`wait --waiting` does not end")
-            self.late("wait --waiting", waiting.at, called)
+            self.late("wait --waiting", waits[0].at, called)
             listed = [json.loads(line) for line in session.call("list", "--waiting", "--json").splitlines()]
             if [one["question_id"] for one in listed] != [session.told[-1][2]["question_id"]]:
                 raise Failure(f"`list --waiting` shows {listed}")
-            if number % 5 == 0:
+            if number % EACH == 0:
                 self.resize(session, command)
             time.sleep(0.7)
             answered = time.time()
             self.check(session, held, answered, "waiting", "it asks")
             listed = [json.loads(line) for line in session.call("list", "--waiting", "--json").splitlines()]
-            done = Wait(session, "done")
-            session.call("answer", f"--question-id={listed[0]['question_id']}", session.handle, "1")
+            session.call("answer", f"--question-id={listed[0]['question_id']}", session.handle, answer)
             allowed = wait_for_model(session, self.model, "asked", answered)
             self.first(session, answered, allowed, "working", "working again")
             self.finish(session, answered, allowed, done)
+            if number % EACH == 1:
+                rests = time.time()
+                time.sleep(REST)
+                self.check(session, rests, time.time(), "done", "it rests")
         finally:
-            for wait in filter(None, [waiting, done]):
+            for wait in waits:
                 wait.end()
 
     def resize(self, session, command):
@@ -165,8 +190,11 @@ class Rounds:
         self.model.script["begin"] = [{"say": WORDS, "seconds": 1.2}]
         session, done = self.start(), None
         try:
-            since, asked = self.submit(session, "begin", number)
-            done = Wait(session, "done")
+            since, text, done = self.submit(session, "begin", number)
+            asked = self.taken(session, since, text)
+            # gemini's screen is at rest, while it keeps a task for after its start.
+            if self.agent != "gemini" and session.first(self.begun, "done"):
+                raise Failure("it has not begun, and is told as done")
             self.finish(session, since, asked, done)
         except Failure as failure:
             return self.failed(f"start {number}", failure, session)
@@ -193,19 +221,25 @@ class Rounds:
             pass
 
     def run(self, rounds):
-        begun, session, taken = time.time(), None, 0
-        for number in range(rounds):
+        begun, session = time.time(), None
+        kinds = [(number, self.approval) for number in range(rounds)]
+        if self.agent in HAVE_QUESTIONS:
+            kinds += [(number, self.question) for number in range(0, rounds, EACH)]
+        right = {self.approval: 0, self.question: 0}
+        for number, kind in sorted(kinds, key=lambda round: round[0]):
             try:
                 session = session or self.start()
-                self.approval(session, number)
-                taken += 1
+                kind(session, number)
+                right[kind] += 1
             except Failure as failure:
-                self.failed(f"approval {number}", failure, session)
+                self.failed(f"{kind.__name__} {number}", failure, session)
                 self.stop(session)
                 session = None
         if session:
             self.stop(session)
-        print(f"{self.agent}: {taken} of {rounds} approvals are right", flush=True)
+        for kind, count in right.items():
+            wanted = sum(kind == other for _, other in kinds)
+            print(f"{self.agent}: {count} of {wanted} {kind.__name__}s are right", flush=True)
         failures = self.failures
         for number in range(rounds):
             self.begin(number)
@@ -216,7 +250,7 @@ class Rounds:
             count = sum(late > LATE for late in lates)
             is_late |= count * 100 > MAY_BE_LATE * len(lates)
             print(f"  {what}: after {statistics.median(lates):.2f} s, at most {max(lates):.2f} s; {count} of {len(lates)} late")
-        print(f"  {time.time() - begun:.0f} s", flush=True)
+        print(f"  {time.time() - begun:.0f} s, load of the machine {os.getloadavg()[2]:.1f}", flush=True)
         return not self.failures and not is_late
 
     def end(self):
