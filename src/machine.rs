@@ -29,6 +29,7 @@ pub(crate) mod frames;
 pub(crate) mod name;
 mod near_end;
 pub(crate) mod outbox;
+mod outgoing;
 pub(crate) mod port;
 pub(crate) mod pump;
 pub(crate) mod renewed_call;

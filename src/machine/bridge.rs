@@ -24,7 +24,7 @@ use crate::{
         bridge::transport::{Transport, last_of},
         call, daemon,
         executable::{self, Executable},
-        frames::{Decoder, FrameWriter, LONGEST_WINDOW, PROTOCOL, ProtocolError, WireFrame},
+        frames::{Decoder, FrameWriter, LONGEST_WINDOW, PROTOCOL, ProtocolError, ReceivedFrame, WireFrame},
         name::{self, MachineName},
         outbox::{self, Buffer},
         silence::Silence,
@@ -72,6 +72,9 @@ const PATIENCE_WITH_NONSENSE: Duration = Duration::from_secs(30);
 /// The pause before the first try to connect again, and the longest: each is twice the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Is what came one of our frames?
+type Sense = std::result::Result<(), ProtocolError>;
 
 /// Why a connection was given up whose frames have wrong checksums.
 const CHANGED: &str = "its line is at fault: it changes the data";
@@ -230,6 +233,11 @@ enum BridgeEvent {
     Error,
 }
 
+/// Those that follow each other and belong to the same call, and are either all parts of a stream or not.
+fn runs<'a, 'b>(frames: &'a mut [ReceivedFrame<'b>]) -> impl Iterator<Item = &'a mut [ReceivedFrame<'b>]> {
+    frames.chunk_by_mut(|one, next| one.call() == next.call() && one.is_data() == next.is_data())
+}
+
 fn numbered(callers: &mut [Caller], number: u32) -> Option<&mut Caller> {
     callers.iter_mut().find(|caller| caller.number == number)
 }
@@ -286,7 +294,7 @@ impl Bridge {
         if let Link::Up { transport, .. } = &mut self.link {
             transport.unsent.put(0, &WireFrame::Bye);
             // If the far side does not receive this, its silence shows it later.
-            let _ = transport.flush();
+            transport.flush();
             transport.input = None;
             let until = Deadline::after(FAREWELL);
             while !until.has_passed()
@@ -435,26 +443,40 @@ impl Bridge {
         if !takes_more {
             return;
         }
-        let frames = match outbox::read(&mut &caller.stream, &mut self.buffer) {
+        let count = match outbox::read(&mut &caller.stream, &mut self.buffer) {
             Ok(None) => return,
-            Ok(Some(count)) if count > 0 => {
-                let frames = caller.decoder.feed(&self.buffer[..count]);
-                // Secrets are among it.
-                self.buffer[..count].fill(0);
-                frames
-            }
+            Ok(Some(count)) if count > 0 => count,
             _ => {
                 caller.gone = true;
                 return;
             }
         };
-        let Ok(frames) = frames else {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let handled = caller.decoder.receive(&mut buffer[..count]).and_then(|mut frames| {
+            runs(&mut frames).try_for_each(|frames| self.receive_of_caller(number, frames))
+        });
+        // Secrets are among it.
+        buffer[..count].fill(0);
+        self.buffer = buffer;
+        if let (Err(_), Some(caller)) = (handled, numbered(&mut self.callers, number)) {
             caller.gone = true;
-            return;
-        };
-        for (_, frame) in frames {
-            self.handle_caller(number, frame);
         }
+    }
+
+    /// Takes frames of one [run](runs).
+    fn receive_of_caller(&mut self, number: u32, frames: &mut [ReceivedFrame]) -> Sense {
+        if !frames[0].is_data() {
+            return frames.iter().try_for_each(|frame| {
+                self.handle_caller(number, frame.parse()?);
+                Ok(())
+            });
+        }
+        if let Link::Up { transport, .. } = &mut self.link
+            && numbered(&mut self.callers, number).is_some_and(|caller| caller.open)
+        {
+            transport.pass(number, frames);
+        }
+        Ok(())
     }
 
     fn handle_caller(&mut self, number: u32, frame: WireFrame) {
@@ -615,8 +637,8 @@ impl Bridge {
         match outbox::read(&mut transport.output, &mut self.buffer) {
             Ok(None) => {}
             Ok(Some(count)) if count > 0 => {
-                let buffer = std::mem::take(&mut self.buffer);
-                self.take(&buffer[..count]);
+                let mut buffer = std::mem::take(&mut self.buffer);
+                self.take(&mut buffer[..count]);
                 self.buffer = buffer;
             }
             _ => self.ended(),
@@ -644,8 +666,9 @@ impl Bridge {
         self.disconnect(&why, PATIENCE);
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    fn take(&mut self, bytes: &mut [u8]) {
         let timeout = self.start_timeout();
+        let mut rest;
         let frames = match &mut self.link {
             Link::Down { .. } => return,
             Link::Starting { bootstrap, gone: gone @ false, decoder, transport, until } => {
@@ -670,13 +693,14 @@ impl Bridge {
                     }
                     Some(Step::Gone(bytes)) => {
                         *gone = true;
-                        decoder.feed(&bytes)
+                        rest = bytes;
+                        decoder.receive(&mut rest)
                     }
                 }
             }
-            Link::Starting { decoder, .. } => decoder.feed(bytes),
+            Link::Starting { decoder, .. } => decoder.receive(bytes),
             Link::Up { decoder, silence, .. } => {
-                let frames = decoder.feed(bytes);
+                let frames = decoder.receive(bytes);
                 // Part of a frame is not a sign of life: the rest may be lost.
                 if frames.as_ref().is_ok_and(|frames| !frames.is_empty()) {
                     silence.end(Instant::now());
@@ -684,7 +708,10 @@ impl Bridge {
                 frames
             }
         };
-        match frames {
+        let handled =
+            frames.and_then(|mut frames| runs(&mut frames).try_for_each(|frames| self.receive_run(frames)));
+        match handled {
+            Err(_) if matches!(self.link, Link::Down { .. }) => {}
             Err(nonsense) => {
                 let is_up = matches!(self.link, Link::Up { .. });
                 let why = match nonsense {
@@ -694,11 +721,34 @@ impl Bridge {
                 };
                 self.disconnect(&why, PATIENCE_WITH_NONSENSE);
             }
-            Ok(frames) => {
-                for (number, frame) in frames {
-                    self.handle(number, frame);
-                }
-            }
+            Ok(()) => {}
+        }
+    }
+
+    /// Takes frames of one [run](runs) from the connection.
+    fn receive_run(&mut self, frames: &mut [ReceivedFrame]) -> Sense {
+        let number = frames[0].call();
+        if frames[0].is_data() && matches!(self.link, Link::Up { .. }) {
+            self.pass(number, &mut |caller| {
+                caller.gone |= caller.unsent.pass(number, frames, &mut &caller.stream).is_err();
+            });
+            return Ok(());
+        }
+        frames.iter().try_for_each(|frame| {
+            self.handle(number, frame.parse()?);
+            Ok(())
+        })
+    }
+
+    /// Passes frames on to their call.
+    fn pass(&mut self, number: u32, put: &mut dyn FnMut(&mut Caller)) {
+        // Frames of a call that has gone may still arrive.
+        let Some(caller) = numbered(&mut self.callers, number).filter(|caller| caller.open) else {
+            return;
+        };
+        put(caller);
+        if caller.unsent.len() > LONGEST_WINDOW {
+            self.disconnect("it sent more than allowed", PATIENCE_WITH_NONSENSE);
         }
     }
 
@@ -718,7 +768,6 @@ impl Bridge {
             (
                 Link::Up { .. },
                 frame @ (WireFrame::Opened { .. }
-                | WireFrame::Data { .. }
                 | WireFrame::End { .. }
                 | WireFrame::Taken { .. }
                 | WireFrame::Exit { .. }
@@ -726,14 +775,7 @@ impl Bridge {
                 | WireFrame::Stopped { .. }
                 | WireFrame::Pong),
             ) => {
-                // Frames of a call that has gone may still arrive.
-                let Some(caller) = numbered(&mut self.callers, number).filter(|caller| caller.open) else {
-                    return;
-                };
-                caller.unsent.put(number, &frame);
-                if caller.unsent.len() > LONGEST_WINDOW {
-                    self.disconnect("it sent more than allowed", PATIENCE_WITH_NONSENSE);
-                }
+                self.pass(number, &mut |caller| caller.unsent.put(number, &frame));
             }
             (Link::Down { .. }, _) => {}
             _ => self.disconnect("it sent a frame that it may not send", PATIENCE_WITH_NONSENSE),
@@ -767,14 +809,8 @@ impl Bridge {
         for caller in self.callers.iter_mut().filter(|caller| !caller.unsent.is_empty()) {
             caller.gone |= caller.unsent.flush(&mut &caller.stream).is_err();
         }
-        let failed = match &mut self.link {
-            Link::Starting { transport, .. } | Link::Up { transport, .. } => transport.flush().is_err(),
-            Link::Down { .. } => false,
-        };
-        // It says why by its end.
-        if failed && let Link::Starting { transport, .. } | Link::Up { transport, .. } = &mut self.link {
-            transport.input = None;
-            transport.unsent.clear();
+        if let Link::Starting { transport, .. } | Link::Up { transport, .. } = &mut self.link {
+            transport.flush();
         }
     }
 }

@@ -170,7 +170,7 @@ impl RemoteCall {
                     break;
                 }
                 Ok(Some(count)) if count > 0 => {
-                    self.end.receive(&self.buffer[..count], Instant::now(), came)?
+                    self.end.receive(&mut self.buffer[..count], Instant::now(), came)?
                 }
                 _ => Wanted::Bridge,
             };
@@ -263,7 +263,7 @@ pub(crate) fn ask(state_dir: &StateDir, machine: &MachineName) -> Result<Option<
     while poll::wait_readable(&stream, deadline).trying(&what)? {
         match outbox::read(&mut &stream, &mut buffer) {
             Ok(Some(count)) if count > 0 => {
-                for (_, frame) in decoder.feed(&buffer[..count]).unwrap_or_default() {
+                for (_, frame) in decoder.feed(&mut buffer[..count]).unwrap_or_default() {
                     if let WireFrame::Answer { calls, round_trip, version, machine } = frame {
                         let text = |bytes: Vec<u8>| crate::terminal::text::escaped(&bytes);
                         let round_trip = Duration::from_micros(round_trip.into());

@@ -28,8 +28,9 @@ use crate::{
     machine::{
         self, daemon,
         far_end::{Effect, FarEnd, ServedCall},
-        frames::{OpenCall, Outgoing},
+        frames::OpenCall,
         outbox::{self, Buffer},
+        outgoing::Outgoing,
     },
     outcome::{Result, Trying},
     session::{FAR, StateDir},
@@ -123,8 +124,8 @@ fn begin(id: &str, content: &str) -> Result<(Folder, UnixListener, u64)> {
 /// The most bytes of one read.
 const AT_ONCE: usize = 128 * 1024;
 
-/// The same of a program's output.
-const READ_AT_ONCE: usize = 64 * 1024;
+/// A read of a program's output has room for so much at least.
+const LEAST_ROOM: usize = 16 * 1024;
 
 struct RemoteServer {
     listener: UnixListener,
@@ -195,15 +196,15 @@ impl RemoteServer {
                 FarEvent::Connection => self.accept(),
                 FarEvent::Input => self.receive(),
                 FarEvent::Output => self.flush(),
-                FarEvent::Stdin(key) => self.with(key, |process, call, _| process.write_stdin(call)),
-                FarEvent::Stdout(key) => self.with(key, |process, call, buffer| {
-                    read(&mut process.stdout, buffer, call.out());
-                }),
-                FarEvent::Stderr(key) => self.with(key, |process, call, buffer| {
-                    read(&mut process.stderr, buffer, call.err());
-                }),
-                FarEvent::Terminal(key) => self.with(key, |process, call, _| process.drive_terminal(call)),
-                FarEvent::Ended(key) => self.with(key, |process, call, _| process.collect(call)),
+                FarEvent::Stdin(key) => self.with(key, |process, call| process.write_stdin(call)),
+                FarEvent::Stdout(key) => {
+                    self.with(key, |process, call| read(&mut process.stdout, call.out()))
+                }
+                FarEvent::Stderr(key) => {
+                    self.with(key, |process, call| read(&mut process.stderr, call.err()))
+                }
+                FarEvent::Terminal(key) => self.with(key, |process, call| process.drive_terminal(call)),
+                FarEvent::Ended(key) => self.with(key, |process, call| process.collect(call)),
             }
         }
         for effect in self.end.look_at_the_clock(Instant::now()) {
@@ -216,11 +217,11 @@ impl RemoteServer {
         Ok(())
     }
 
-    fn with(&mut self, key: u128, act: impl FnOnce(&mut Process, &mut ServedCall, &mut [u8])) {
+    fn with(&mut self, key: u128, act: impl FnOnce(&mut Process, &mut ServedCall)) {
         if let Some((_, process)) = self.processes.iter_mut().find(|(other, _)| *other == key)
             && let Some(call) = self.end.call(key)
         {
-            act(process, call, &mut self.buffer);
+            act(process, call);
         }
     }
 
@@ -262,7 +263,7 @@ impl RemoteServer {
         match outbox::read(&mut link.input, &mut self.buffer) {
             Ok(None) => return,
             Ok(Some(count)) if count > 0 => {
-                self.end.receive(&self.buffer[..count], Instant::now());
+                self.end.receive(&mut self.buffer[..count], Instant::now());
                 // Secrets are among it.
                 self.buffer[..count].fill(0);
             }
@@ -293,13 +294,13 @@ impl RemoteServer {
                 }
                 Err(error) => self.end.begun(key, Err(error.to_string())),
             },
-            Effect::Input { key } => self.with(key, |process, call, _| process.write_stdin(call)),
-            Effect::Signal { key, number } => self.with(key, |process, _, _| process.signal(number.into())),
-            Effect::Resize { key, window: (cols, rows) } => self.with(key, |process, _, _| {
+            Effect::Input { key } => self.with(key, |process, call| process.write_stdin(call)),
+            Effect::Signal { key, number } => self.with(key, |process, _| process.signal(number.into())),
+            Effect::Resize { key, window: (cols, rows) } => self.with(key, |process, _| {
                 // If the terminal has gone, so has the call.
                 let _ = process.terminal.as_ref().map(|terminal| terminal.resize(Size { cols, rows }));
             }),
-            Effect::HangUp { key } => self.with(key, |process, _, _| {
+            Effect::HangUp { key } => self.with(key, |process, _| {
                 (process.stdin, process.stdout, process.stderr) = (None, None, None);
                 if process.ends_by_signal {
                     process.signal(SIGUSR1);
@@ -364,6 +365,9 @@ impl Process {
             let stdin = of(child.stdin.take().map(OwnedFd::from))?;
             let stdout = of(child.stdout.take().map(OwnedFd::from))?;
             let stderr = of(child.stderr.take().map(OwnedFd::from))?;
+            if machine::is_exec(&order.words) {
+                stdin.iter().chain(&stdout).for_each(child::widen);
+            }
             Ok((stdin, stdout, stderr, PidFd::open(child.id())?))
         };
         match held() {
@@ -386,7 +390,7 @@ impl Process {
     }
 
     fn watch<'a>(&'a self, key: u128, call: &mut ServedCall, poll_set: &mut PollSet<'a, FarEvent>) {
-        let has_input = !call.input().is_empty();
+        let has_input = call.has_input();
         if let Some(stdin) = self.stdin.as_ref().filter(|_| has_input) {
             poll_set.writable(stdin, FarEvent::Stdin(key));
         }
@@ -409,8 +413,8 @@ impl Process {
 
     fn write_stdin(&mut self, call: &mut ServedCall) {
         if let Some(terminal) = &self.terminal {
-            while !call.input().is_empty() {
-                match terminal.write(call.input()) {
+            while let Some(piece) = call.input().first() {
+                match terminal.write(piece) {
                     Ok(count) => call.take_input(count),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                     Err(_) => call.drop_input(),
@@ -418,8 +422,8 @@ impl Process {
             }
             return;
         }
-        while let Some(stdin) = self.stdin.as_mut().filter(|_| !call.input().is_empty()) {
-            match stdin.write(call.input()) {
+        while let Some(stdin) = self.stdin.as_mut().filter(|_| call.has_input()) {
+            match stdin.write_vectored(&call.input()) {
                 Ok(count) => call.take_input(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -477,15 +481,12 @@ impl Process {
 }
 
 /// Takes what has come of a stream of a call; the pipe is dropped when nothing will.
-fn read(pipe: &mut Option<File>, buffer: &mut [u8], onto: &mut Outgoing) {
+fn read(pipe: &mut Option<File>, onto: &mut Outgoing) {
     let Some(file) = pipe else { return };
-    match outbox::read(file, &mut buffer[..READ_AT_ONCE]) {
-        Ok(None) => {}
-        Ok(Some(count @ 1..)) => onto.push(&buffer[..count]),
-        // An error counts as its end: its exit code is what matters.
-        _ => {
-            *pipe = None;
-            onto.end();
-        }
+    let read = onto.extend(LEAST_ROOM, &mut |piece| files::read_more(file, piece));
+    // An error counts as its end: its exit code is what matters.
+    if !matches!(outbox::at_once(read), Ok(None | Some(1..))) {
+        *pipe = None;
+        onto.end();
     }
 }

@@ -8,16 +8,18 @@
 
 use std::{
     collections::VecDeque,
-    io::{self, Write},
+    io::{self, IoSlice, Write},
+    iter,
     time::{Duration, Instant},
 };
 
 use crate::machine::{
     self,
     frames::{
-        ACKNOWLEDGE, Decoder, FrameWriter, OpenCall, Outgoing, PROTOCOL, ProtocolError, Stream, WINDOW,
+        ACKNOWLEDGE, Decoder, FrameWriter, LONGEST, OpenCall, PROTOCOL, ProtocolError, Stream, WINDOW,
         Window, WireFrame,
     },
+    outgoing::Outgoing,
 };
 
 /// How long we keep a lost connection, and a call that no bridge takes over. It is longer than callers
@@ -37,6 +39,9 @@ const MOST_UNSENT: usize = 128 * 1024;
 
 /// A caller that has room sends all that it has read.
 const READ_AT_ONCE: u64 = 64 * 1024;
+
+/// The most pieces of its input that a program is given at once: a pipe holds no more.
+const MOST_PIECES: usize = 16;
 
 /// Calls at a time; each is a process with three descriptors of ours.
 const MOST_CALLS: usize = 200;
@@ -111,9 +116,12 @@ pub(crate) struct ServedCall {
     runs: bool,
     out: Outgoing,
     err: Outgoing,
-    /// Bytes for its standard input, and how many have arrived and been acknowledged.
-    pending: VecDeque<u8>,
+    /// Bytes for its standard input, as they came, and how many of the first ones are written.
+    pending: VecDeque<Vec<u8>>,
+    start: usize,
+    /// How many have arrived, been written and been acknowledged.
     came: u64,
+    written: u64,
     acknowledged: u64,
     stdin_ended: bool,
     /// The program reads no more, and whether that has been sent on this connection.
@@ -199,7 +207,7 @@ impl FarEnd {
     }
 
     /// Takes what has come on the connection; [`FarEnd::next_effect`] says what comes of it.
-    pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant) {
+    pub(crate) fn receive(&mut self, bytes: &mut [u8], now: Instant) {
         let Some(link) = self.link.as_mut().filter(|link| !link.changed) else { return };
         match link.decoder.feed(bytes) {
             Ok(frames) => {
@@ -231,8 +239,17 @@ impl FarEnd {
         stopped: &dyn Fn(u128) -> Option<u32>,
     ) -> Option<Effect> {
         while let Some((number, frame)) = self.link.as_mut().and_then(|link| link.frames.pop_front()) {
-            if let Some(effect) = self.handle(number, frame, now, stopped) {
-                return Some(effect);
+            let effect = self.handle(number, frame, now, stopped);
+            // Several pieces of its input are written at once.
+            let next = self.link.as_ref().and_then(|link| link.frames.front());
+            let goes_on = |(other, frame): &(u32, WireFrame)| {
+                *other == number && matches!(frame, WireFrame::Data { .. })
+            };
+            if matches!(effect, Some(Effect::Input { .. })) && next.is_some_and(goes_on) {
+                continue;
+            }
+            if effect.is_some() {
+                return effect;
             }
         }
         None
@@ -310,7 +327,7 @@ impl FarEnd {
             None => WireFrame::Opened { stdin: call.came },
         };
         // An earlier acknowledgement, on another connection, may have been lost.
-        call.acknowledged = call.written();
+        call.acknowledged = call.written;
         let taken = WireFrame::Taken { stream: Stream::Stdin, offset: call.acknowledged };
         let is_opened = matches!(answer, WireFrame::Opened { .. }) && call.acknowledged > 0;
         self.send(number, &answer);
@@ -395,8 +412,7 @@ impl FarEnd {
         while without < self.calls.len() && link.unsent.len() < MOST_UNSENT {
             self.next = (self.next + 1) % self.calls.len();
             without += 1;
-            if let Some((number, frame)) = self.calls[self.next].next_frame() {
-                link.unsent.put(number, &frame);
+            if self.calls[self.next].put_next(&mut link.unsent) {
                 without = 0;
             }
         }
@@ -419,7 +435,9 @@ impl ServedCall {
             out: Outgoing::default(),
             err: Outgoing::default(),
             pending: VecDeque::new(),
+            start: 0,
             came: 0,
+            written: 0,
             acknowledged: 0,
             stdin_ended: false,
             stdin_closed: false,
@@ -437,9 +455,16 @@ impl ServedCall {
         match frame {
             WireFrame::Data { stream: Stream::Stdin, offset, mut bytes } if offset == self.came => {
                 self.came += bytes.len() as u64;
-                self.pending.extend(&bytes);
-                bytes.fill(0);
-                if self.pending.len() as u64 > WINDOW + READ_AT_ONCE {
+                match self.pending.back_mut() {
+                    // Pieces of a byte would take much memory.
+                    Some(last) if last.len() + bytes.len() <= LONGEST => {
+                        last.extend_from_slice(&bytes);
+                        bytes.fill(0);
+                    }
+                    _ if bytes.is_empty() => {}
+                    _ => self.pending.push_back(bytes),
+                }
+                if self.came - self.written > WINDOW + READ_AT_ONCE {
                     return Err(Senseless);
                 }
                 Ok(Some(Effect::Input { key }))
@@ -456,56 +481,67 @@ impl ServedCall {
         }
     }
 
-    fn next_frame(&mut self) -> Option<(u32, WireFrame)> {
-        let number = self.number?;
-        let written = self.written();
-        if written - self.acknowledged >= ACKNOWLEDGE {
-            self.acknowledged = written;
-            return Some((number, WireFrame::Taken { stream: Stream::Stdin, offset: written }));
+    /// Puts the next frame to send, if there is one.
+    fn put_next(&mut self, onto: &mut FrameWriter) -> bool {
+        let Some(number) = self.number else { return false };
+        if self.written - self.acknowledged >= ACKNOWLEDGE {
+            self.acknowledged = self.written;
+            onto.put(number, &WireFrame::Taken { stream: Stream::Stdin, offset: self.written });
+            return true;
         }
-        for (stream, outgoing) in [(Stream::Stdout, &mut self.out), (Stream::Stderr, &mut self.err)] {
-            if let Some(frame) = outgoing.next(stream)
-                && (self.is_exec || matches!(frame, WireFrame::Data { .. }))
-            {
-                return Some((number, frame));
-            }
+        if self.out.put_next(Stream::Stdout, number, self.is_exec, onto)
+            || self.err.put_next(Stream::Stderr, number, self.is_exec, onto)
+        {
+            return true;
         }
         if self.is_exec && self.stdin_closed && !self.close_sent {
             self.close_sent = true;
-            return Some((number, WireFrame::End { stream: Stream::Stdin }));
+            onto.put(number, &WireFrame::End { stream: Stream::Stdin });
+            return true;
         }
-        let (code, signal) =
-            self.status.filter(|_| !self.exit_sent && self.out.is_sent() && self.err.is_sent())?;
+        let is_last = !self.exit_sent && self.out.is_sent() && self.err.is_sent();
+        let Some((code, signal)) = self.status.filter(|_| is_last) else { return false };
         self.exit_sent = true;
-        Some((number, WireFrame::Exit { code, signal }))
+        onto.put(number, &WireFrame::Exit { code, signal });
+        true
     }
 
-    /// How much of its standard input it has taken.
-    fn written(&self) -> u64 {
-        self.came - self.pending.len() as u64
+    /// Are there bytes for its standard input that are still unwritten?
+    pub(crate) fn has_input(&self) -> bool {
+        !self.pending.is_empty()
     }
 
-    /// The bytes for its standard input that are still unwritten, or the first of them.
-    pub(crate) fn input(&self) -> &[u8] {
-        self.pending.as_slices().0
+    /// Those, or the first of them.
+    pub(crate) fn input(&self) -> Vec<IoSlice<'_>> {
+        let starts = iter::once(self.start).chain(iter::repeat(0));
+        self.pending
+            .iter()
+            .zip(starts)
+            .take(MOST_PIECES)
+            .map(|(piece, start)| IoSlice::new(&piece[start..]))
+            .collect()
     }
 
     /// This many bytes were written. We do not keep them, because they may be a secret.
-    pub(crate) fn take_input(&mut self, count: usize) {
-        let (first, second) = self.pending.as_mut_slices();
-        let of_first = count.min(first.len());
-        first[..of_first].fill(0);
-        second[..count - of_first].fill(0);
-        // `VecDeque::drain` would add 700 bytes to the file.
-        for _ in 0..count {
+    pub(crate) fn take_input(&mut self, mut count: usize) {
+        while let Some(piece) = self.pending.front_mut() {
+            let of_it = count.min(piece.len() - self.start);
+            piece[self.start..][..of_it].fill(0);
+            self.start += of_it;
+            self.written += of_it as u64;
+            count -= of_it;
+            if self.start < piece.len() {
+                return;
+            }
             self.pending.pop_front();
+            self.start = 0;
         }
     }
 
     /// It reads no more.
     pub(crate) fn drop_input(&mut self) {
         self.stdin_closed |= !self.stdin_ended;
-        self.take_input(self.pending.len());
+        self.take_input(usize::MAX);
     }
 
     /// Has its standard input ended, and all of it been written?

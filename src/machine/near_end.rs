@@ -15,10 +15,9 @@ use std::{
 use crate::{
     machine::{
         self,
-        frames::{
-            ACKNOWLEDGE, Decoder, FrameWriter, OpenCall, Outgoing, ProtocolError, Stream, Window, WireFrame,
-        },
+        frames::{ACKNOWLEDGE, Decoder, FrameWriter, OpenCall, ProtocolError, Stream, Window, WireFrame},
         name::MachineName,
+        outgoing::Outgoing,
         silence::Silence,
     },
     outcome::{Failure, Result},
@@ -53,6 +52,9 @@ const LONGEST_STOP: Duration = Duration::from_secs(10);
 
 /// The most bytes of standard input that are given to the bridge at once.
 const MOST_UNSENT: usize = 64 * 1024;
+
+/// As much comes at once from a bridge that has more.
+const READ_AT_ONCE: usize = 128 * 1024;
 
 /// A result for the caller.
 pub(crate) enum Came {
@@ -298,14 +300,11 @@ impl NearEnd {
         while self.open
             && !self.order.is_silent
             && self.unsent.is_empty()
-            && let Some(frame) = self.stdin.next(Stream::Stdin)
+            && self.stdin.put_next(Stream::Stdin, 0, true, &mut self.unsent)
         {
-            self.unsent.put(0, &frame);
             while self.unsent.len() < MOST_UNSENT
-                && let Some(frame) = self.stdin.next(Stream::Stdin)
-            {
-                self.unsent.put(0, &frame);
-            }
+                && self.stdin.put_next(Stream::Stdin, 0, true, &mut self.unsent)
+            {}
             self.unsent.flush(onto)?;
         }
         Ok(())
@@ -384,18 +383,21 @@ impl NearEnd {
     }
 
     /// Takes what has come from the bridge.
-    pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, came: &mut Vec<Came>) -> Result<Wanted> {
-        let frames = self.decoder.feed(bytes).map_err(|nonsense| match nonsense {
-            ProtocolError::Changed => self.lost("the bridge sent an invalid frame"),
-            ProtocolError::Malformed(what) => self.lost(&format!("the bridge sent {what}")),
-        })?;
+    pub(crate) fn receive(&mut self, bytes: &mut [u8], now: Instant, came: &mut Vec<Came>) -> Result<Wanted> {
+        let frames = self.decoder.receive(bytes).map_err(|nonsense| self.malformed(nonsense))?;
         self.silence.end(now);
         self.greeting = None;
-        for (number, frame) in frames {
+        for frame in frames {
+            let number = frame.call();
             // Frames of the connection come from the bridge itself.
             if let Some(timeout) = self.timeout.as_mut().filter(|_| number != 0) {
                 timeout.far_answered = true;
             }
+            if let Some((stream @ (Stream::Stdout | Stream::Stderr), offset, bytes)) = frame.data() {
+                self.data(stream, offset, bytes, came)?;
+                continue;
+            }
+            let frame = frame.parse().map_err(|nonsense| self.malformed(nonsense))?;
             if self.handle(number, frame, now, came)? == Wanted::Bridge {
                 return Ok(Wanted::Bridge);
             }
@@ -427,9 +429,6 @@ impl NearEnd {
                 return Err(self.lost("it responds, but does not report that the call started"));
             }
             WireFrame::Pong => {}
-            WireFrame::Data { stream: stream @ (Stream::Stdout | Stream::Stderr), offset, bytes } => {
-                self.data(stream, offset, bytes, came)?;
-            }
             WireFrame::Taken { stream: Stream::Stdin, offset } => {
                 if !self.stdin.acknowledge(offset) {
                     return Err(self.nonsense());
@@ -532,7 +531,7 @@ impl NearEnd {
         Ok(())
     }
 
-    fn data(&mut self, stream: Stream, offset: u64, bytes: Vec<u8>, came: &mut Vec<Came>) -> Result<()> {
+    fn data(&mut self, stream: Stream, offset: u64, bytes: &[u8], came: &mut Vec<Came>) -> Result<()> {
         let count = match stream {
             Stream::Stdout => &mut self.order.stdout,
             _ => &mut self.order.stderr,
@@ -545,7 +544,15 @@ impl NearEnd {
             self.take(stream, bytes.len());
         }
         self.get_on();
-        came.push(if stream == Stream::Stdout { Came::Stdout(bytes) } else { Came::Stderr(bytes) });
+        match (stream, came.last_mut()) {
+            // What follows each other is passed on as one.
+            (Stream::Stdout, Some(Came::Stdout(before))) | (Stream::Stderr, Some(Came::Stderr(before))) => {
+                before.reserve(READ_AT_ONCE);
+                before.extend_from_slice(bytes);
+            }
+            (Stream::Stdout, _) => came.push(Came::Stdout(bytes.to_vec())),
+            _ => came.push(Came::Stderr(bytes.to_vec())),
+        }
         Ok(())
     }
 
@@ -580,6 +587,14 @@ impl NearEnd {
         if let Some(timeout) = &mut self.timeout {
             timeout.call_got_on = true;
         }
+    }
+
+    fn malformed(&self, nonsense: ProtocolError) -> Failure {
+        let what = match nonsense {
+            ProtocolError::Changed => "an invalid frame",
+            ProtocolError::Malformed(what) => what,
+        };
+        self.lost(&format!("the bridge sent {what}"))
     }
 
     fn nonsense(&self) -> Failure {
@@ -668,7 +683,7 @@ mod tests {
         fn receives(&mut self, bytes: &[u8]) {
             let (now, stopped) = (self.begun + Duration::from_secs(self.seconds), self.is_stopped);
             let mut came = Vec::new();
-            let received = self.end.receive(bytes, now, &mut came).and_then(|wanted| {
+            let received = self.end.receive(&mut bytes.to_vec(), now, &mut came).and_then(|wanted| {
                 self.wanted = wanted;
                 let stopped = if stopped { ", and is stopped".to_owned() } else { String::new() };
                 self.end.look_at_the_clock(now, || BridgeState { process: 5, stopped: stopped.clone() })
@@ -688,7 +703,7 @@ mod tests {
             let mut bytes = Vec::new();
             self.end.flush(&mut bytes).unwrap();
             self.end.unsent = FrameWriter::default();
-            let frames = Decoder::default().feed(&bytes).unwrap();
+            let frames = Decoder::default().feed(&mut bytes).unwrap();
             frames.into_iter().map(|(_, frame)| frame).collect()
         }
 

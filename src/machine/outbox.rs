@@ -33,6 +33,15 @@ impl Outbox {
         &mut self.bytes
     }
 
+    /// The same as `push`; they are not copied if nothing waits.
+    pub(crate) fn give(&mut self, bytes: Vec<u8>) {
+        if self.is_empty() {
+            (self.bytes, self.start) = (bytes, 0);
+        } else {
+            self.push(&bytes);
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.start
     }

@@ -209,7 +209,7 @@ pub(crate) fn pump(mut from: Side, mut to: Side, mut passed: impl FnMut(usize)) 
         }
         for came in came {
             match came {
-                Came::Stdout(bytes) => pending.push(&bytes),
+                Came::Stdout(bytes) => pending.give(bytes),
                 Came::Stderr(bytes) => from.print_errors(&bytes),
                 Came::Ended(End::Exit(code)) => sent = Some(code),
                 Came::Ended(End::Lost(failure)) => return Err(failure),

@@ -93,8 +93,8 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
         }
         for came in came {
             match came {
-                Came::Stdout(bytes) => stdout.unprinted.push(&bytes),
-                Came::Stderr(bytes) => stderr.unprinted.push(&bytes),
+                Came::Stdout(bytes) => stdout.unprinted.give(bytes),
+                Came::Stderr(bytes) => stderr.unprinted.give(bytes),
                 Came::Ended(end) => ended = Some(end),
             }
         }

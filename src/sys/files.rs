@@ -30,6 +30,11 @@ const PRIVATE_FOLDER: Mode = Mode::from_raw_mode(0o700);
 /// The umask that we were called with, once ours is another one.
 static CALLERS_UMASK: AtomicU32 = AtomicU32::new(0o077);
 
+/// Appends what one read(2) returns, which is as much as there is memory for at most.
+pub(crate) fn read_more(file: &impl AsFd, onto: &mut Vec<u8>) -> io::Result<usize> {
+    Ok(rustix::io::read(file, rustix::buffer::spare_capacity(onto))?)
+}
+
 /// Sets our umask to 077 and returns the one that we were called with.
 pub(crate) fn set_private_umask() -> u32 {
     let callers = set_umask(0o077);

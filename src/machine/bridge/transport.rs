@@ -9,7 +9,12 @@ use std::{
 };
 
 use crate::{
-    machine::{bridge::BridgeEvent, frames::FrameWriter, outbox, renewed_call::keep_last},
+    machine::{
+        bridge::BridgeEvent,
+        frames::{FrameWriter, ReceivedFrame},
+        outbox,
+        renewed_call::keep_last,
+    },
     sys::{
         child,
         deadline::Deadline,
@@ -77,7 +82,14 @@ impl Transport {
         }
     }
 
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    /// Sends what it takes at once. If it takes no more, it says why by its end.
+    pub(super) fn flush(&mut self) {
+        if self.try_to_flush().is_err() {
+            self.hang_up();
+        }
+    }
+
+    fn try_to_flush(&mut self) -> io::Result<()> {
         let Some(input) = &mut self.input else { return Ok(()) };
         self.unsent.flush(input)?;
         while self.unsent.is_empty()
@@ -91,6 +103,20 @@ impl Transport {
             self.unsent.flush(input)?;
         }
         Ok(())
+    }
+
+    /// Passes frames on to the far side, as much of them at once as it takes.
+    pub(super) fn pass(&mut self, call: u32, frames: &mut [ReceivedFrame]) {
+        if let Some(input) = &mut self.input
+            && self.unsent.pass(call, frames, input).is_err()
+        {
+            self.hang_up();
+        }
+    }
+
+    fn hang_up(&mut self) {
+        self.input = None;
+        self.unsent.clear();
     }
 
     pub(super) fn receive_error(&mut self) {

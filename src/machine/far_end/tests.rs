@@ -262,7 +262,7 @@ impl World {
         }
         let mut bytes = Vec::new();
         call.end.flush(&mut bytes).unwrap();
-        for (_, frame) in call.decoder.feed(&bytes).unwrap() {
+        for (_, frame) in call.decoder.feed(&mut bytes).unwrap() {
             match frame {
                 WireFrame::Caller { .. } => {
                     call.greeted = true;
@@ -289,7 +289,7 @@ impl World {
         let (mut bytes, mut came) = (Vec::new(), Vec::new());
         call.unsent.flush(&mut bytes).unwrap();
         let bridge = || BridgeState { process: 1, stopped: String::new() };
-        let received = call.end.receive(&bytes, self.now, &mut came).and_then(|wanted| {
+        let received = call.end.receive(&mut bytes, self.now, &mut came).and_then(|wanted| {
             assert_eq!(wanted, Wanted::Nothing);
             call.end.look_at_the_clock(self.now, bridge)
         });
@@ -320,10 +320,10 @@ impl World {
         self.far.flush(self.now, &mut bytes).unwrap();
         connection.back.bytes.extend(bytes);
 
-        let piece = connection.there.carry(spoils_there, &mut self.random);
-        self.far.receive(&piece, self.now);
-        let piece = connection.back.carry(spoils_back, &mut self.random);
-        let frames = connection.decoder.feed(&piece);
+        let mut piece = connection.there.carry(spoils_there, &mut self.random);
+        self.far.receive(&mut piece, self.now);
+        let mut piece = connection.back.carry(spoils_back, &mut self.random);
+        let frames = connection.decoder.feed(&mut piece);
         if frames.as_ref().is_ok_and(|frames| !frames.is_empty()) {
             connection.received = self.now;
         }
@@ -394,8 +394,9 @@ impl World {
                 continue;
             };
             let calling = &self.calls[*key as usize - 1];
-            let count = self.random.usize(..=call.input().len());
-            program.read.extend(&call.input()[..count]);
+            let input: Vec<u8> = call.input().iter().flat_map(|piece| piece.to_vec()).collect();
+            let count = self.random.usize(..=input.len());
+            program.read.extend(&input[..count]);
             call.take_input(count);
             assert!(calling.input.starts_with(&program.read), "what was typed");
             for (stream, outgoing) in [&mut call.out, &mut call.err].into_iter().enumerate() {
@@ -471,15 +472,15 @@ impl Bridge {
         let mut bytes = Vec::new();
         self.0.put(number, frame);
         self.0.flush(&mut bytes).unwrap();
-        far.receive(&bytes, now);
+        far.receive(&mut bytes, now);
         // For each call, the process with its key as PID is stopped.
-        std::iter::from_fn(|| far.next_effect(now, &|key| Some(key as u32))).collect()
+        iter::from_fn(|| far.next_effect(now, &|key| Some(key as u32))).collect()
     }
 
     fn receive(&mut self, far: &mut FarEnd, now: Instant) -> Vec<(u32, WireFrame)> {
         let mut bytes = Vec::new();
         far.flush(now, &mut bytes).unwrap();
-        self.1.feed(&bytes).unwrap()
+        self.1.feed(&mut bytes).unwrap()
     }
 }
 
@@ -507,7 +508,7 @@ fn changed_bytes_end_the_connection_with_a_reason() {
     let now = Instant::now();
     let mut far = FarEnd::new(7, now);
     let mut bridge = Bridge::connect(&mut far, now);
-    far.receive(b"what the bridge did not send", now);
+    far.receive(&mut b"what the bridge did not send".to_vec(), now);
     assert!(!far.wants_bytes());
     assert_eq!(bridge.receive(&mut far, now), [(0, WireFrame::Changed)]);
     assert!(!far.is_connected());

@@ -1,0 +1,223 @@
+//! What is kept of a stream until it is acknowledged, and the frames that it is sent in.
+
+use std::{collections::VecDeque, io, ops::Deref};
+
+use crate::machine::{
+    frames::{DATA, FrameWriter, LONGEST_DATA, Stream, WINDOW, WireFrame, put_data},
+    outbox::ALIGNMENT,
+};
+
+/// How much of a stream is read at once, and kept as one piece.
+const PIECE: usize = 128 * 1024;
+
+/// The sent bytes of a stream that are not acknowledged.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    // In pieces, so that none is moved when others before it are acknowledged.
+    pieces: VecDeque<Piece>,
+    /// Where the first piece begins, and the last one ends.
+    start: u64,
+    end: u64,
+    // Invariant: start <= acknowledged <= sent <= end.
+    acknowledged: u64,
+    sent: u64,
+    ended: bool,
+    end_sent: bool,
+}
+
+/// Part of a stream, at an address that is read to fast: see [`Buffer`](crate::machine::outbox::Buffer).
+struct Piece {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Piece {
+    fn new(size: usize) -> Piece {
+        let mut bytes: Vec<u8> = Vec::with_capacity(ALIGNMENT + size);
+        let start = bytes.as_ptr().align_offset(ALIGNMENT);
+        bytes.resize(start, 0);
+        Piece { bytes, start }
+    }
+}
+
+impl Deref for Piece {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
+
+impl Outgoing {
+    pub(crate) fn has_room(&self) -> bool {
+        !self.ended && self.end - self.acknowledged < WINDOW
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.piece(bytes.len()).extend_from_slice(bytes);
+        self.end += bytes.len() as u64;
+    }
+
+    /// Lets `read` append to the bytes to send, where there is at least that much room.
+    pub(crate) fn extend(
+        &mut self,
+        room: usize,
+        read: &mut dyn FnMut(&mut Vec<u8>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let count = read(self.piece(room))?;
+        self.end += count as u64;
+        Ok(count)
+    }
+
+    /// The last piece, or a new one if it has less room.
+    fn piece(&mut self, room: usize) -> &mut Vec<u8> {
+        let has_room = |piece: &Piece| piece.bytes.capacity() - piece.bytes.len() >= room;
+        if !self.pieces.back().is_some_and(has_room) {
+            self.pieces.push_back(Piece::new(room.max(PIECE)));
+        }
+        let last = self.pieces.len() - 1;
+        &mut self.pieces[last].bytes
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// How much there has been of it.
+    pub(crate) fn length(&self) -> u64 {
+        self.end
+    }
+
+    /// Has all of it, and its end, been sent on this connection?
+    pub(crate) fn is_sent(&self) -> bool {
+        self.end_sent
+    }
+
+    /// The other side has it up to there; `false` for what cannot be.
+    pub(crate) fn acknowledge(&mut self, offset: u64) -> bool {
+        if offset < self.acknowledged || offset > self.end {
+            return false;
+        }
+        self.acknowledged = offset;
+        self.sent = self.sent.max(offset);
+        while let Some(piece) = self.pieces.front()
+            && (self.start + piece.len() as u64) <= offset
+        {
+            self.start += piece.len() as u64;
+            self.pieces.pop_front();
+        }
+        true
+    }
+
+    /// On another connection, the other side has it up to there.
+    pub(crate) fn resume(&mut self, offset: u64) -> bool {
+        if !self.acknowledge(offset) {
+            return false;
+        }
+        (self.sent, self.end_sent) = (offset, false);
+        true
+    }
+
+    /// The same if they have arrived but are not processed yet: they count as under way.
+    pub(crate) fn go_on(&mut self, offset: u64) -> bool {
+        if offset < self.acknowledged || offset > self.end {
+            return false;
+        }
+        (self.sent, self.end_sent) = (offset, false);
+        true
+    }
+
+    /// Puts the next frame to send, if there is one. With `with_end`, the end of the stream is one.
+    pub(crate) fn put_next(
+        &mut self,
+        stream: Stream,
+        call: u32,
+        with_end: bool,
+        onto: &mut FrameWriter,
+    ) -> bool {
+        let mut at = (self.sent - self.start) as usize;
+        for piece in &self.pieces {
+            if at < piece.len() {
+                let bytes = &piece[at..piece.len().min(at + LONGEST_DATA)];
+                onto.put_with(call, DATA, &|body| put_data(stream, self.sent, bytes, body));
+                self.sent += bytes.len() as u64;
+                return true;
+            }
+            at -= piece.len();
+        }
+        if self.ended && !self.end_sent {
+            self.end_sent = true;
+            if with_end {
+                onto.put(call, &WireFrame::End { stream });
+            }
+            return with_end;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{machine::frames::Decoder, rounds::rounds};
+
+    fn next(stream: &mut Outgoing) -> Option<WireFrame> {
+        let (mut writer, mut bytes) = (FrameWriter::default(), Vec::new());
+        let is_put = stream.put_next(Stream::Stdin, 0, true, &mut writer);
+        writer.flush(&mut bytes).unwrap();
+        let frame = Decoder::default().feed(&mut bytes.clone()).unwrap().pop();
+        assert_eq!(is_put, frame.is_some());
+        frame.map(|(_, frame)| frame)
+    }
+
+    #[test]
+    fn acknowledged_frames_are_not_sent_again() {
+        let mut stream = Outgoing::default();
+        stream.push(b"abcdef");
+        let data = |offset, bytes: &[u8]| {
+            Some(WireFrame::Data { stream: Stream::Stdin, offset, bytes: bytes.to_vec() })
+        };
+        assert_eq!(next(&mut stream), data(0, b"abcdef"));
+        // On the next connection: four have come, and two of them been written.
+        assert!(stream.go_on(4) && !stream.go_on(7));
+        assert_eq!(next(&mut stream), data(4, b"ef"));
+        assert!(stream.acknowledge(2) && stream.acknowledge(6) && !stream.acknowledge(2));
+        assert!(!stream.go_on(2));
+    }
+
+    #[test]
+    fn a_stream_arrives_once_and_whole_over_connections_that_break_anywhere() {
+        for (seed, mut random) in rounds(500) {
+            let sent: Vec<u8> = (0..random.usize(..100_000)).map(|_| random.u8(..)).collect();
+            let (mut outgoing, mut came, mut given, mut over) = (Outgoing::default(), Vec::new(), 0, false);
+            while !over {
+                assert!(outgoing.resume(came.len() as u64), "seed {seed}");
+                for _ in 0..random.usize(..20) {
+                    let more = random.usize(..=sent.len() - given).min(30_000);
+                    outgoing.push(&sent[given..given + more]);
+                    given += more;
+                    if given == sent.len() {
+                        outgoing.end();
+                    }
+                    match next(&mut outgoing) {
+                        Some(WireFrame::Data { offset, bytes, .. }) => {
+                            assert_eq!(offset, came.len() as u64, "seed {seed}");
+                            came.extend(bytes);
+                        }
+                        Some(_) => over = true,
+                        None => {}
+                    }
+                    if random.bool() {
+                        assert!(outgoing.acknowledge(came.len() as u64), "seed {seed}");
+                    }
+                }
+            }
+            assert!(came == sent, "seed {seed}");
+            assert!(!outgoing.acknowledge(sent.len() as u64 + 1), "seed {seed}");
+        }
+    }
+}
