@@ -47,7 +47,6 @@ use crate::{
     session::{
         EndedBy, Events, ExitRecord, INPUT, PendingSession, SaidNotice, SessionDir, Settings, Usage,
         client::{
-            SignalKey,
             protocol::{Response, SizeSince},
             snapshot::Input,
         },
@@ -351,7 +350,7 @@ impl Relay {
         let begun = self.recorder.jobs_mut().note_left(|id| self.clients.is_there(id), typed);
         if !begun.is_empty() {
             begun.into_iter().for_each(|id| self.clients.stop_typing(id));
-            self.signal(SignalKey::Interrupt);
+            self.interrupt();
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
     session::{
         Completion,
         client::{
-            PromptState, SignalKey,
+            INTERRUPT, PromptState,
             sending::{PASTE, PASTE_END},
         },
         shell::{CLEAR, Dialect, FoundMark, Mark, MarkParser},
@@ -297,7 +297,7 @@ impl OutputState {
         }
         self.interrupted &= bytes == CLEAR;
         // If the terminal makes no signal of it, one behind that may.
-        if bytes.last() == Some(&SignalKey::Interrupt.byte()) {
+        if bytes.last() == Some(&INTERRUPT) {
             self.note_interrupted();
         }
         // Behind a terminal without lines there may be another, which has them; and before its first

@@ -12,7 +12,7 @@ use crate::{
     session::{
         Because, ProgramSaid, REPORT, Report, ReportState, SaidNotice,
         client::{
-            PromptState, SignalKey, TerminalState,
+            INTERRUPT, PromptState, TerminalState,
             protocol::{KeyModes, RelayRequest, Response},
             snapshot::{Folder, Front, Input, Parts, Snapshot},
         },
@@ -23,6 +23,7 @@ use crate::{
         deadline::Deadline,
         processes::Whereabouts,
         pty::{self, Size},
+        signals::SIGINT,
     },
     terminal::{
         keys::Application,
@@ -83,8 +84,8 @@ impl Relay {
                 let typing = Some(self.journal.since(typed));
                 Response::Snapshot(Box::new(Snapshot { typing, ..self.snapshot(parts) }))
             }
-            RelayRequest::Signal { key } => {
-                self.signal(key);
+            RelayRequest::Interrupt => {
+                self.interrupt();
                 Response::Noted
             }
             RelayRequest::Press { byte } => self.press(byte),
@@ -126,8 +127,8 @@ impl Relay {
         })
     }
 
-    /// The effect of this key, ahead of all pending input.
-    pub(super) fn signal(&mut self, key: SignalKey) {
+    /// The effect of the key, ahead of all pending input.
+    pub(super) fn interrupt(&mut self) {
         let prompt = self.recorder.prompt();
         if prompt == PromptState::Touched && self.master.foreground() != Some(self.reporting()) {
             // The shell has executed the line meanwhile that we wanted to drop.
@@ -141,14 +142,12 @@ impl Relay {
         }
         // A line editor that reads it as a key restores the terminal only then.
         let is_key = drops_line && self.master.modes().is_ok_and(|modes| modes.signals().is_empty());
-        if key == SignalKey::Interrupt {
-            self.recorder.note_interrupted();
-        }
+        self.recorder.note_interrupted();
         match self.recorder.level() {
-            (0, _) if !is_key => foreground::signal_foreground(&self.master, self.child, &[key.signal()]),
+            (0, _) if !is_key => foreground::signal_foreground(&self.master, self.child, &[SIGINT]),
             // The receiver may be another user's, or on another machine: it gets the key from the terminal,
             // as from a keyboard. If the terminal is full of unread input, the caller repeats the request.
-            _ => drop(self.master.write(&[key.byte()])),
+            _ => drop(self.master.write(&[INTERRUPT])),
         }
     }
 
@@ -469,7 +468,7 @@ impl Relay {
             // Before the signal, so that it comes before its effects.
             let _ = pty::print_some(slave, &shown);
         }
-        if signal == SignalKey::Interrupt.signal() {
+        if signal == SIGINT {
             self.recorder.note_interrupted();
         }
         foreground::signal_foreground(&self.master, self.child, &[signal]);

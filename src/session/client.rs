@@ -34,7 +34,7 @@ use crate::{
 };
 pub(crate) use diagnosis::Diagnosis;
 use job::Job;
-pub(crate) use protocol::{Asked, ForegroundProgram, PromptState, SignalKey, TerminalState};
+pub(crate) use protocol::{Asked, ForegroundProgram, INTERRUPT, PromptState, TerminalState};
 use protocol::{Follower, KeyModes, LONGEST_LINE, RelayRequest, Response, SizeSince};
 pub(crate) use reach::refuses_sockets;
 use snapshot::Folder;
@@ -72,14 +72,6 @@ pub(crate) struct RelayClient {
 
 /// How soon to look again whether a shell waits for a key, of which the kernel sends no event.
 pub(crate) const GLANCE: Duration = Duration::from_millis(10);
-
-/// The result of waiting for exclusive access to the session.
-pub(crate) enum Access {
-    /// We have access; this is the present state.
-    Taken(Box<Snapshot>, Waited),
-    Ended,
-    TimedOut,
-}
 
 /// How a call came to have the session to itself.
 #[derive(Clone, Copy, Debug)]
@@ -157,19 +149,8 @@ impl RelayClient {
     /// Sends the relay the session's report: `said` is a state, a space and a text. `false` if the session
     /// has ended.
     pub(crate) fn report(&mut self, said: &[u8]) -> Result<bool> {
-        let mut message = RelayRequest::Report { length: said.len() as u64 }.encode().into_bytes();
-        message.extend_from_slice(said);
-        match self.stream.write_all(&message) {
-            Err(error) if has_hung_up(&error) => return Ok(false),
-            other => other.trying(self.what())?,
-        }
-        match self.receive(self.patience())? {
-            Received::Response(Response::Noted) => Ok(true),
-            Received::Response(Response::Refused { why }) => Err(self.refused("store the report", &why)),
-            Received::Response(_) => Err(self.misunderstood()),
-            Received::End => Ok(false),
-            Received::Nothing => Err(self.silent()),
-        }
+        let request = RelayRequest::Report { length: said.len() as u64 };
+        Ok(self.send(&request)? && self.write(said)? && self.receive_noted("store the report")?)
     }
 
     /// Types, and waits until the terminal has accepted everything. `None` if the session ended first. When
@@ -280,37 +261,37 @@ impl RelayClient {
         }
     }
 
-    /// Waits for exclusive access to the session, and has it as long as this connection lasts. It does not
-    /// exclude calls that never ask for access. If `stop` becomes readable first, the wait counts as timed
-    /// out.
+    /// Waits for exclusive access to the session, and has it as long as this connection lasts; returns the
+    /// state then. It does not exclude calls that never ask for access. `None`: not in time; or `stop` became
+    /// readable first.
     pub(crate) fn take_turn(
         &mut self,
         session: &SessionDir,
         deadline: Deadline,
         stop: Option<BorrowedFd<'_>>,
-    ) -> Result<Access> {
+    ) -> Result<Option<(Snapshot, Waited)>> {
         self.ahead.push_str(&RelayRequest::Turn.encode());
         if !self.send(&RelayRequest::Snapshot { parts: Parts::NONE, seen: None, waits: false })? {
-            return Ok(Access::Ended);
+            return Err(session.ended());
         }
         loop {
             let look = self.patience().min(deadline);
             match self.receive_or(look, stop)? {
                 Received::Response(Response::Turn { queued, asked }) => {
-                    let (now, waited) = (self.receive_snapshot()?, Waited { queued, asked });
-                    return Ok(now.map_or(Access::Ended, |now| Access::Taken(Box::new(now), waited)));
+                    let now = self.receive_snapshot()?.ok_or_else(|| session.ended())?;
+                    return Ok(Some((now, Waited { queued, asked })));
                 }
                 Received::Response(_) => return Err(self.misunderstood()),
-                Received::End => return Ok(Access::Ended),
-                Received::Nothing if !look.has_passed() => return Ok(Access::TimedOut),
+                Received::End => return Err(session.ended()),
+                Received::Nothing if !look.has_passed() => return Ok(None),
                 // Others have it, or the relay is stopped and does not answer.
                 Received::Nothing => match RelayClient::open(session)? {
                     Some(mut client) => drop(client.snapshot(Parts::NONE)?),
-                    None => return Ok(Access::Ended),
+                    None => return Err(session.ended()),
                 },
             }
             if deadline.has_passed() {
-                return Ok(Access::TimedOut);
+                return Ok(None);
             }
         }
     }
@@ -318,25 +299,30 @@ impl RelayClient {
     /// Makes the relay remember the prompt at which this call types its text. `false` if the session has
     /// ended.
     pub(crate) fn note_asked(&mut self, asked: Asked) -> Result<bool> {
-        self.noted(&RelayRequest::Asked(asked))
+        self.noted(&RelayRequest::Asked(asked), "type")
     }
 
     /// Announces one more shell that reports, with this secret. `false` if the session
     /// has ended.
     pub(crate) fn announce(&mut self, secret: &str, dialect: Dialect) -> Result<bool> {
-        self.noted(&RelayRequest::Level { secret: secret.to_owned(), dialect })
+        self.noted(&RelayRequest::Level { secret: secret.to_owned(), dialect }, "type")
     }
 
     /// Hides the following input, up to the mark that ends it, from readers of the output without marks.
     /// `false` if the session has ended.
     pub(crate) fn hide(&mut self, secret: &str) -> Result<bool> {
-        self.noted(&RelayRequest::Hide { secret: secret.to_owned() })
+        self.noted(&RelayRequest::Hide { secret: secret.to_owned() }, "type")
     }
 
-    fn noted(&mut self, request: &RelayRequest) -> Result<bool> {
-        match self.ask(request)? {
+    /// `what` is refused, if the relay refuses the request. `false` if the session has ended.
+    fn noted(&mut self, request: &RelayRequest, what: &str) -> Result<bool> {
+        Ok(self.send(request)? && self.receive_noted(what)?)
+    }
+
+    fn receive_noted(&mut self, what: &str) -> Result<bool> {
+        match self.receive_answer()? {
             Some(Response::Noted) => Ok(true),
-            Some(Response::Refused { why }) => Err(self.refused("type", &why)),
+            Some(Response::Refused { why }) => Err(self.refused(what, &why)),
             Some(_) => Err(self.misunderstood()),
             None => Ok(false),
         }
@@ -403,21 +389,17 @@ impl RelayClient {
     /// Interrupts the foreground process group as the key would, past all that is queued.
     /// `false` if the session has ended.
     pub(crate) fn interrupt(&mut self) -> Result<bool> {
-        match self.ask(&RelayRequest::Signal { key: SignalKey::Interrupt })? {
-            Some(Response::Noted) => Ok(true),
-            Some(_) => Err(self.misunderstood()),
-            None => Ok(false),
-        }
+        self.noted(&RelayRequest::Interrupt, "interrupt the program")
     }
 
     /// How the terminal encodes keys at the moment. `None` if the session has ended.
     pub(crate) fn modes(&mut self) -> Result<Option<KeyModes>> {
-        match self.snapshot(Parts::KEYS)? {
-            Some(Snapshot { keys: None, .. }) => {
-                Err(self.refused("inspect the terminal", "the terminal has gone"))
-            }
-            now => Ok(now.and_then(|now| now.keys)),
-        }
+        self.snapshot(Parts::KEYS)?.map(|now| self.key_modes(now)).transpose()
+    }
+
+    /// The same, as a view with `Parts::KEYS` has them.
+    pub(crate) fn key_modes(&self, now: Snapshot) -> Result<KeyModes> {
+        now.keys.ok_or_else(|| self.refused("inspect the terminal", "the terminal has gone"))
     }
 
     /// Lets a signal character act at once; `Some(false)` if it is not a signal character at the moment.
@@ -434,25 +416,19 @@ impl RelayClient {
     /// Types a secret if the terminal shows a secret prompt now; else returns `Some(false)`. `None` if the
     /// session has ended.
     pub(crate) fn type_secret(&mut self, secret: &[u8]) -> Result<Option<bool>> {
-        if !self.send(&RelayRequest::Secret { length: secret.len() as u64 })? {
+        // It is shorter than a socket's buffer.
+        let request = RelayRequest::Secret { length: secret.len() as u64 };
+        if !self.send(&request)? || !self.write(secret)? {
             return Ok(None);
         }
-        // It is shorter than a socket's buffer.
-        match self.stream.write_all(secret) {
-            Err(error) if has_hung_up(&error) => return Ok(None),
-            other => other.trying(self.what())?,
-        }
-        match self.receive(self.patience())? {
-            Received::Response(Response::Typed { count, .. }) if count == secret.len() as u64 => {
-                Ok(Some(true))
-            }
-            Received::Response(Response::Typed { .. }) => {
+        match self.receive_answer()? {
+            Some(Response::Typed { count, .. }) if count == secret.len() as u64 => Ok(Some(true)),
+            Some(Response::Typed { .. }) => {
                 Err(self.refused("type the secret into the terminal", "only part of it was typed"))
             }
-            Received::Response(Response::Refused { .. }) => Ok(Some(false)),
-            Received::Response(_) => Err(self.misunderstood()),
-            Received::End => Ok(None),
-            Received::Nothing => Err(self.silent()),
+            Some(Response::Refused { .. }) => Ok(Some(false)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
         }
     }
 
@@ -483,25 +459,14 @@ impl RelayClient {
     /// Sets the terminal's size to that of a window that shows it, for as long as this connection lasts;
     /// `false` if the session has ended.
     pub(crate) fn view(&mut self, size: Size) -> Result<bool> {
-        match self.ask(&RelayRequest::View { cols: size.cols, rows: size.rows })? {
-            Some(Response::Noted) => Ok(true),
-            Some(Response::Refused { why }) => Err(self.refused("resize the terminal", &why)),
-            Some(_) => Err(self.misunderstood()),
-            None => Ok(false),
-        }
+        self.noted(&RelayRequest::View { cols: size.cols, rows: size.rows }, "resize the terminal")
     }
 
     /// Has some bytes typed, no more than `RelayClient::MOST_KEYS`, and does not wait until
     /// they are: then [`RelayClient::has_typed`] is to be asked when there is something to
     /// read, and nothing else before it was true. `false` if the session has ended.
     pub(crate) fn begin_typing(&mut self, bytes: &[u8]) -> Result<bool> {
-        if !self.send(&RelayRequest::Type { length: bytes.len() as u64 })? {
-            return Ok(false);
-        }
-        match self.stream.write_all(bytes) {
-            Err(error) if has_hung_up(&error) => Ok(false),
-            other => other.trying(self.what()).map(|()| true),
-        }
+        Ok(self.send(&RelayRequest::Type { length: bytes.len() as u64 })? && self.write(bytes)?)
     }
 
     /// As many as a socket always has room for.
@@ -519,12 +484,7 @@ impl RelayClient {
 
     /// Changes that; `false` if the session has ended.
     pub(crate) fn resize(&mut self, size: Size) -> Result<bool> {
-        match self.ask(&RelayRequest::Resize { cols: size.cols, rows: size.rows })? {
-            Some(Response::Noted) => Ok(true),
-            Some(Response::Refused { why }) => Err(self.refused("resize the terminal", &why)),
-            Some(_) => Err(self.misunderstood()),
-            None => Ok(false),
-        }
+        self.noted(&RelayRequest::Resize { cols: size.cols, rows: size.rows }, "resize the terminal")
     }
 
     fn refused(&self, what: &str, why: &str) -> Failure {
@@ -562,7 +522,12 @@ impl RelayClient {
     /// few lines before we receive a response.
     fn send(&mut self, request: &RelayRequest) -> Result<bool> {
         let line = self.with_ahead(request);
-        match self.stream.write_all(line.as_bytes()) {
+        self.write(line.as_bytes())
+    }
+
+    /// The same for bytes behind a line.
+    fn write(&mut self, bytes: &[u8]) -> Result<bool> {
+        match self.stream.write_all(bytes) {
             Ok(()) => Ok(true),
             Err(error) if has_hung_up(&error) => Ok(false),
             Err(error) => Err(error).trying(self.what()),

@@ -19,5 +19,5 @@ pub(crate) use command_tracker::{
 pub(crate) use echo::EchoFilter;
 pub(crate) use mark_stripper::MarkStripper;
 pub(crate) use marks::{FoundMark, Mark, MarkParser};
-pub(crate) use run_script::{ACCEPT, CLEAR, CommandDelivery, LOOK, Task, is_nothing};
+pub(crate) use run_script::{ACCEPT, CLEAR, CommandDelivery, DeliveredBy, LOOK, Task, is_nothing};
 pub(crate) use startup::{LONGEST_SHOWN_HOOK, shown_hook, startup};

@@ -75,11 +75,11 @@ use crate::{
     session::{
         InputSource, OutputLog, Piece, ScreenCache, SessionDir, StateDir,
         client::{
-            Access, Asked, Diagnosis, GLANCE, Parts, PromptState, RelayClient, Snapshot, TerminalState,
+            Asked, Diagnosis, GLANCE, Parts, PromptState, RelayClient, Snapshot, TerminalState,
             job::{Handed, Job},
             sending,
         },
-        shell::{self, Dialect, LONGEST_SHOWN_HOOK, Mark},
+        shell::{self, Dialect, FoundMark, LONGEST_SHOWN_HOOK, Mark},
     },
     sorted::Set,
     sys::{deadline::Deadline, pty::Size},
@@ -111,10 +111,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let ended = || session.ended();
     let mut turn = RelayClient::open(&session)?.ok_or_else(ended)?;
     let cannot = |why: &str| format!("cannot ask session '{}': {why}", session.handle());
-    let waited = match turn.take_turn(&session, deadline, None)? {
-        Access::Taken(_, waited) => waited,
-        Access::Ended => return Err(ended()),
-        Access::TimedOut => return Err(Failure::timed_out(cannot("timed out while other calls use it"))),
+    let Some((_, waited)) = turn.take_turn(&session, deadline, None)? else {
+        return Err(Failure::timed_out(cannot("timed out while other calls use it")));
     };
 
     let mut ready = wait_until_ready(&session, deadline, timeout)?;
@@ -258,8 +256,8 @@ fn show(
 fn began_to_ask(session: &SessionDir, turn: &mut RelayClient, doing: TerminalState) -> Result<Failure> {
     let question = session.question(doing)?;
     let question = question.map(|question| format!(": '{question}'")).unwrap_or_default();
-    let program = turn.snapshot(Parts::PROGRAM)?.and_then(|now| now.program?.named());
-    let program = program.map(|program| format!("; {program}")).unwrap_or_default();
+    let now = turn.snapshot(Parts::PROGRAM)?.unwrap_or_default();
+    let program = now.named_program("; ");
     let message = format!(
         "cannot ask session '{}': a program asked a question while this call was queued{question}; the \
          terminal is \
@@ -371,11 +369,18 @@ struct Answer {
     is_prompt: bool,
 }
 
-/// The position in the log of the output of a command in our shell.
+/// What the log shows of a command in our shell, as far as there was time to read it.
+struct Traced {
+    /// Its output begins here; the shell reports its end here.
+    start: Option<u64>,
+    done: Option<u64>,
+    came_to: u64,
+    lost: u64,
+}
+
+/// The position in the log of its output.
 struct Output {
     range: Range<u64>,
-    /// Marks of ours in it, in order, as other programs may print them again.
-    cuts: Vec<Range<u64>>,
     is_done: bool,
     unread: Range<u64>,
     lost: u64,
@@ -386,16 +391,18 @@ impl AskContext {
     fn answer(self, session: &SessionDir, end: u64, is_complete: bool, colours: bool) -> Result<Answer> {
         let log = session.log()?;
         let until = session.patience().last();
-        let output = match self.last {
-            Some(last) if self.in_shell => self.output_of_command(session, &log, last, end, until)?,
+        let traced = match self.last {
+            Some(last) if self.in_shell || is_complete => Some(self.trace(session, &log, last, end, until)?),
             _ => None,
+        };
+        let output = match traced.as_ref().filter(|_| self.in_shell) {
+            Some(traced) => traced.output(&log, end)?,
+            None => None,
         };
         // The shell's prompt behind a program that has ended, or behind a command whose beginning the shell
         // does not report, is not part of the answer.
-        let end = match self.last {
-            Some(last) if is_complete && output.is_none() => {
-                self.end_of_command(session, &log, last, end, until)?
-            }
+        let end = match &traced {
+            Some(traced) if is_complete && output.is_none() => traced.done.unwrap_or(end),
             _ => end,
         };
         let is_done = output.as_ref().is_some_and(|output| output.is_done);
@@ -403,15 +410,15 @@ impl AskContext {
         let drawn = output.as_ref().map_or(self.offset..end, |output| output.range.clone());
         let draws = !is_done && draws_screen(session, &log, drawn, until)?;
         let in_shell = output.is_some();
-        let (begin, range, cuts, more, lost) = match output {
-            Some(Output { range, cuts, unread, lost, .. }) => {
-                (rendered::empty_screen(session, range.start)?, range, cuts, unread, lost)
+        let (begin, range, more, lost) = match output {
+            Some(Output { range, unread, lost, .. }) => {
+                (rendered::empty_screen(session, range.start)?, range, unread, lost)
             }
-            None => (self.screen.clone(), self.offset..end, Vec::new(), end..end, 0),
+            None => (self.screen.clone(), self.offset..end, end..end, 0),
         };
         let render = |colours| -> Result<(Rendered, Fed)> {
             let mut rendering = Rendering::new(begin.clone(), colours);
-            let fed = rendered::feed(session, &log, range.clone(), &cuts, &mut rendering, until)?;
+            let fed = rendered::feed(session, &log, range.clone(), &[], &mut rendering, until)?;
             Ok((rendering.finish(), fed))
         };
         let (plain, fed) = render(false)?;
@@ -432,89 +439,57 @@ impl AskContext {
         Ok(Answer { output: output.into_bytes(), unread, lost: lost + fed.lost, is_screen: false, is_prompt })
     }
 
-    /// `None` if the shell has executed nothing.
-    fn output_of_command(
+    /// Looks, up to `end`, for the command that was typed, or was running when the text was typed.
+    fn trace(
         &self,
         session: &SessionDir,
         log: &OutputLog,
         last: u64,
         end: u64,
         until: Deadline,
-    ) -> Result<Option<Output>> {
-        let what = "read the output";
+    ) -> Result<Traced> {
         let mut marks = session.marks(self.offset, self.level, Some(last))?;
-        let (mut found, mut lost) = (Vec::new(), 0);
-        let mut pieces = log.pieces(self.offset, end);
+        let number = last.saturating_add(1);
+        let mut traced = Traced { start: None, done: None, came_to: end, lost: 0 };
+        let (mut found, mut pieces) = (Vec::new(), log.pieces(self.offset, end));
         while let Some(piece) = pieces.next()? {
             match piece {
                 Piece::Gap(gone) => {
                     marks.skip(gone);
-                    lost += gone;
+                    traced.lost += gone;
                 }
-                Piece::Bytes(block) => {
-                    marks.feed(block, &mut found);
-                    if until.has_passed() {
-                        break;
-                    }
-                }
-            }
-        }
-        let came_to = pieces.offset();
-        let place = |wanted: fn(&Mark) -> Option<u64>| {
-            found.iter().find(|found| wanted(&found.mark) == Some(last.saturating_add(1)))
-        };
-        let started = place(|mark| match mark {
-            Mark::Started { seq } => Some(*seq),
-            _ => None,
-        });
-        let done = place(|mark| match mark {
-            Mark::Done { seq, .. } => Some(*seq),
-            _ => None,
-        });
-        // Its beginning may be gone.
-        let start = started.map(|started| started.end);
-        let start = start.or(done.filter(|_| lost > 0).map(|_| self.offset + lost));
-        let Some(start) = start else { return Ok(None) };
-        let mut stop = done.map_or(came_to, |done| done.start);
-        let tail = log.bytes(stop.saturating_sub(LONGEST_SHOWN_HOOK).max(start), stop).trying(what)?;
-        stop -= shell::shown_hook(&tail, done.is_some()) as u64;
-        let unread = if done.is_some() { end..end } else { came_to.min(end)..end };
-        let is_done = done.is_some();
-        let cuts = found.iter().filter(|found| found.start >= start && found.end <= stop);
-        let cuts = cuts.map(|found| found.start..found.end).collect();
-        Ok(Some(Output { range: start..stop, cuts, is_done, unread, lost }))
-    }
-}
-
-impl AskContext {
-    /// The end, up to `end`, of the command that was running when the text was typed.
-    fn end_of_command(
-        &self,
-        session: &SessionDir,
-        log: &OutputLog,
-        last: u64,
-        end: u64,
-        until: Deadline,
-    ) -> Result<u64> {
-        let mut marks = session.marks(self.offset, self.level, Some(last))?;
-        let mut found = Vec::new();
-        let mut pieces = log.pieces(self.offset, end);
-        while let Some(piece) = pieces.next()? {
-            match piece {
-                Piece::Gap(gone) => marks.skip(gone),
                 Piece::Bytes(block) => marks.feed(block, &mut found),
             }
-            let is_done =
-                |mark: &Mark| matches!(mark, Mark::Done { seq, .. } if *seq == last.saturating_add(1));
-            if let Some(done) = found.iter().find(|found| is_done(&found.mark)) {
-                return Ok(done.start);
+            for FoundMark { start, end, mark, .. } in found.drain(..) {
+                match mark {
+                    Mark::Started { seq } if seq == number => traced.start = traced.start.or(Some(end)),
+                    Mark::Done { seq, .. } if seq == number => traced.done = traced.done.or(Some(start)),
+                    _ => {}
+                }
             }
-            found.clear();
-            if until.has_passed() {
+            if traced.done.is_some() || until.has_passed() {
                 break;
             }
         }
-        Ok(end)
+        traced.came_to = pieces.offset();
+        if traced.lost > 0 && traced.done.is_some() {
+            // Its beginning may be gone.
+            traced.start = traced.start.or(Some(self.offset + traced.lost));
+        }
+        Ok(traced)
+    }
+}
+
+impl Traced {
+    /// `None` if the shell has executed nothing.
+    fn output(&self, log: &OutputLog, end: u64) -> Result<Option<Output>> {
+        let Some(start) = self.start else { return Ok(None) };
+        let is_done = self.done.is_some();
+        let mut stop = self.done.unwrap_or(self.came_to);
+        let tail = log.bytes(stop.saturating_sub(LONGEST_SHOWN_HOOK).max(start), stop);
+        stop -= shell::shown_hook(&tail.trying("read the output")?, is_done) as u64;
+        let unread = if is_done { end..end } else { self.came_to.min(end)..end };
+        Ok(Some(Output { range: start..stop, is_done, unread, lost: self.lost }))
     }
 }
 

@@ -25,8 +25,8 @@ use crate::{
     json::Object,
     outcome::{Failure, Result},
     session::{
-        InputSource, SessionDir, StateDir,
-        client::{Diagnosis, Looks, Parts, RelayClient, TerminalState, sending},
+        InputSource, StateDir,
+        client::{Diagnosis, Parts, RelayClient, Snapshot, TerminalState, sending},
     },
     sys::deadline::Deadline,
 };
@@ -41,17 +41,18 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         |why: String| Err(Failure::failed(format!("cannot end the input of session '{handle}': {why}")));
     let regardless = format!("try 'nbs-ts key {handle} C-d' to type the key regardless");
     let mut client = RelayClient::open(&session)?.ok_or_else(|| session.ended())?;
-    let Some(doing) = await_reader(&session, &mut client)? else {
+    let parts = Parts::TERMINAL.and(Parts::PROGRAM).and(Parts::KEYS);
+    let reads = |now: &Snapshot| Ok(now.doing != TerminalState::Running);
+    let now = client.await_view(parts, session.patience().over(), reads)?.ok_or_else(|| session.ended())?;
+    if now.doing == TerminalState::Running {
         let diagnosis = Diagnosis::gather(&session, timeout);
         return refused(format!("no program reads its terminal {diagnosis}; {regardless}"));
-    };
-    let now = client.snapshot(Parts::PROGRAM)?.ok_or_else(|| session.ended())?;
-    if doing == TerminalState::Raw && now.modes.alternate() {
-        let program = now.program.and_then(|holder| holder.named());
-        let program = program.map(|program| format!("; {program}")).unwrap_or_default();
+    }
+    if now.doing == TerminalState::Raw && now.modes.alternate() {
+        let program = now.named_program("; ");
         return refused(format!("a full-screen program reads its terminal{program}; {regardless}"));
     }
-    let modes = client.modes()?.ok_or_else(|| session.ended())?;
+    let modes = client.key_modes(now)?;
     let Some(byte) = modes.end_of_input else {
         return refused("its terminal has no end-of-file character (stty eof undef)".into());
     };
@@ -62,22 +63,4 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         return cli::print(object.line());
     }
     Ok(())
-}
-
-/// Waits until a program reads the terminal, and returns how; `None` if none does within the session's
-/// patience.
-fn await_reader(session: &SessionDir, client: &mut RelayClient) -> Result<Option<TerminalState>> {
-    let (mut looks, deadline) = (Looks::new(), session.patience().over());
-    loop {
-        let doing = client.doing()?.ok_or_else(|| session.ended())?;
-        if doing != TerminalState::Running {
-            return Ok(Some(doing));
-        }
-        if deadline.has_passed() {
-            return Ok(None);
-        }
-        if !looks.wait(client, deadline)? {
-            return Err(session.ended());
-        }
-    }
 }

@@ -39,7 +39,7 @@ use crate::{
     session::{
         SessionDir, StateDir,
         client::{
-            Access, Diagnosis, GLANCE, Parts, PromptState, RelayClient, SignalKey, Snapshot, TerminalState,
+            Diagnosis, INTERRUPT, Looks, Parts, PromptState, RelayClient, Snapshot, TerminalState,
             WaitOutcome, sending,
         },
         shell::{
@@ -80,7 +80,6 @@ struct Integration<'a> {
     timeout: Duration,
     // Has the turn: no run and no other integrate types meanwhile.
     turn: RelayClient,
-    news: RelayClient,
     nonce: String,
     secret: String,
     // How far the log had come before anything was typed.
@@ -91,23 +90,11 @@ struct Integration<'a> {
     is_hidden: bool,
 }
 
-/// The program to type to.
-enum IntegrationTarget {
-    /// It reports already.
-    Reports,
-    /// A shell of this dialect, or a program that passes on input to one.
-    Shell(Dialect),
-}
-
 impl<'a> Integration<'a> {
     fn begin(session: &'a SessionDir, deadline: Deadline, timeout: Duration) -> Result<Integration<'a>> {
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
-        match turn.take_turn(session, deadline, None)? {
-            Access::Taken(..) => {}
-            Access::Ended => return Err(session.ended()),
-            Access::TimedOut => {
-                return Err(refused(session, "timed out while other calls use it; nothing was typed"));
-            }
+        if turn.take_turn(session, deadline, None)?.is_none() {
+            return Err(refused(session, "timed out while other calls use it; nothing was typed"));
         }
         let what = "draw a secret";
         Ok(Integration {
@@ -115,7 +102,6 @@ impl<'a> Integration<'a> {
             deadline,
             timeout,
             turn,
-            news: RelayClient::open(session)?.ok_or_else(|| session.ended())?,
             nonce: random::hex::<4>().trying(what)?,
             secret: random::hex::<16>().trying(what)?,
             offset: 0,
@@ -126,19 +112,13 @@ impl<'a> Integration<'a> {
 
     /// The shell, and whether it did not report before.
     fn finish(mut self) -> Result<(Dialect, bool)> {
-        let typed_in = match self.await_shell()? {
-            IntegrationTarget::Reports => return Ok((self.reporting()?, false)),
-            IntegrationTarget::Shell(dialect) => dialect,
-        };
-        match self.teach(typed_in) {
-            Ok(Some(dialect)) => Ok((dialect, true)),
-            Ok(None) => {
-                let diagnosis = Diagnosis::gather(self.session, self.timeout);
-                self.take_back()?;
-                Err(refused(self.session, &format!("no shell answered {diagnosis}")))
-            }
-            Err(failure) => Err(failure),
+        let Some(dialect) = self.await_shell()? else { return Ok((self.reporting()?, false)) };
+        if let Some(dialect) = self.teach(dialect)? {
+            return Ok((dialect, true));
         }
+        let diagnosis = Diagnosis::gather(self.session, self.timeout);
+        self.take_back()?;
+        Err(refused(self.session, &format!("no shell answered {diagnosis}")))
     }
 
     fn ended(&self) -> Failure {
@@ -151,9 +131,10 @@ impl<'a> Integration<'a> {
         self.session.dialect(level)
     }
 
-    /// Waits until a program waits for input that is, or may be, a shell; returns the reason if that is not
-    /// to be expected.
-    fn await_shell(&mut self) -> Result<IntegrationTarget> {
+    /// Waits until a program waits for input that is, or may be, a shell, or passes on input to one, and
+    /// returns its dialect; `None`: it reports already. An error if that is not to be expected.
+    fn await_shell(&mut self) -> Result<Option<Dialect>> {
+        let mut looks = Looks::new();
         loop {
             let parts = Parts::TERMINAL.and(Parts::PROGRAM).and(Parts::SHELL);
             let mut now = self.turn.snapshot(parts)?.ok_or_else(|| self.ended())?;
@@ -163,7 +144,7 @@ impl<'a> Integration<'a> {
             }
             let why = match &now.program {
                 _ if now.doing == TerminalState::Prompt && now.prompt == PromptState::Stands => {
-                    return Ok(IntegrationTarget::Reports);
+                    return Ok(None);
                 }
                 _ if now.doing == TerminalState::Secret => {
                     return Err(self.asks_for_secret());
@@ -180,11 +161,11 @@ impl<'a> Integration<'a> {
                     )
                 }
                 Some(holder) if holder.leads_elsewhere => match self.prompt_elsewhere(&now)? {
-                    true => return Ok(IntegrationTarget::Shell(Dialect::Posix)),
+                    true => return Ok(Some(Dialect::Posix)),
                     false => format!("'{}' is in the foreground and shows no prompt", holder.name),
                 },
                 Some(holder) => match holder.shell {
-                    Some(dialect) => return Ok(IntegrationTarget::Shell(dialect)),
+                    Some(dialect) => return Ok(Some(dialect)),
                     None => {
                         let why = format!(
                             "'{}' is in the foreground and is not a known shell; nothing was typed; try \
@@ -200,8 +181,7 @@ impl<'a> Integration<'a> {
                 let diagnosis = Diagnosis::of_output(self.session, 0, self.timeout);
                 return Err(refused(self.session, &format!("{why}, {diagnosis}; nothing was typed")));
             }
-            let until = self.deadline.min(Deadline::after(GLANCE));
-            if self.news.news_or(until, None)? == WaitOutcome::Ended {
+            if !looks.wait(&mut self.turn, self.deadline)? {
                 return Err(self.ended());
             }
         }
@@ -290,18 +270,14 @@ impl<'a> Integration<'a> {
         let until = self.deadline.min(Deadline::after(DRAWING));
         let log = self.session.log()?;
         let end = format!("\x1b]133;B;nbs={}.", self.secret);
-        loop {
-            let Snapshot { doing, offset, .. } =
-                self.turn.snapshot(Parts::INPUT)?.ok_or_else(|| self.ended())?;
-            let drawn = log.bytes(self.offset, offset).trying("read the output")?;
+        let offset = self.offset;
+        let is_drawn = |now: &Snapshot| {
+            let drawn = log.bytes(offset, now.offset).trying("read the output")?;
             let is_drawn = memchr::memmem::find(&drawn, end.as_bytes()).is_some();
-            if doing == TerminalState::Prompt && is_drawn || until.has_passed() {
-                return Ok(());
-            }
-            if self.news.news_or(until.min(Deadline::after(GLANCE)), None)? == WaitOutcome::Ended {
-                return Err(self.ended());
-            }
-        }
+            Ok(is_drawn && now.doing == TerminalState::Prompt)
+        };
+        let drawn = self.turn.await_view(Parts::INPUT, until, is_drawn)?;
+        drawn.map(drop).ok_or_else(|| self.ended())
     }
 
     fn type_in(&mut self, bytes: &[u8]) -> Result<()> {
@@ -329,7 +305,7 @@ impl<'a> Integration<'a> {
         if place.level < self.known && place.prompt == PromptState::Stands {
             return Err(refused(self.session, "it has ended, and the outer shell is at its prompt"));
         }
-        match self.news.news_or(self.deadline, None)? {
+        match self.turn.news_or(self.deadline, None)? {
             WaitOutcome::Changed => Ok(!self.deadline.has_passed()),
             WaitOutcome::Ended => Err(self.ended()),
             WaitOutcome::TimedOut => Ok(false),
@@ -341,9 +317,8 @@ impl<'a> Integration<'a> {
     fn take_back(&mut self) -> Result<()> {
         let deadline = Deadline::after(TAKING_BACK);
         let mut client = RelayClient::open(self.session)?.ok_or_else(|| self.ended())?;
-        let interrupt = SignalKey::Interrupt.byte();
-        if client.press(interrupt)? != Some(true) {
-            client.type_in(&[interrupt], deadline)?;
+        if client.press(INTERRUPT)? != Some(true) {
+            client.type_in(&[INTERRUPT], deadline)?;
         }
         if self.is_hidden {
             client.type_in(b" stty echo\r", deadline)?;

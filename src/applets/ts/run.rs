@@ -86,10 +86,13 @@ use crate::{
     session::{
         EndedBy, OutputLog, SessionDir, StateDir,
         client::{
-            Access, Diagnosis, GLANCE, Parts, PromptState, RelayClient, Snapshot, TerminalState, WaitOutcome,
+            Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState, WaitOutcome,
             job::{Handed, Job, JobFlags},
         },
-        shell::{self, ACCEPT, Beginning, CommandDelivery, CommandTracker, MarkParser, ShellCommand, Stage},
+        shell::{
+            self, ACCEPT, Beginning, CommandDelivery, CommandTracker, DeliveredBy, MarkParser, ShellCommand,
+            Stage,
+        },
     },
     sys::{
         deadline::Deadline,
@@ -341,7 +344,7 @@ impl<'a> Run<'a> {
 
     /// The data with which another call can resume it: our progress, at that offset of the log.
     fn job(&self, handed: Handed, place: u64) -> Job {
-        let CommandDelivery { can_look, leaves_unfinished, lines, beginning, .. } = self.handover;
+        let CommandDelivery { by, lines, beginning, .. } = self.handover;
         Job {
             handed,
             place,
@@ -352,8 +355,7 @@ impl<'a> Run<'a> {
             beginning: if handed == Handed::Printed { self.trace.beginning() } else { beginning },
             typed: 0,
             flags: JobFlags {
-                can_look,
-                leaves_unfinished,
+                by_key: by == DeliveredBy::Key,
                 is_remote: self.is_remote,
                 is_nothing: self.is_nothing,
                 marks_end: self.trace.marks_end,
@@ -417,10 +419,9 @@ impl<'a> Run<'a> {
         // However long the others' commands take: each has a deadline of its own, and a waiting call can be
         // interrupted.
         match turn.take_turn(session, wishes.deadline, Some(signals.as_fd()))? {
-            Access::Taken(now, _) => Ok(*now),
-            Access::Ended => Err(session.ended()),
-            Access::TimedOut if signals.take() => Err(never_begun(session)),
-            Access::TimedOut => {
+            Some((now, _)) => Ok(now),
+            None if signals.take() => Err(never_begun(session)),
+            None => {
                 let why = "timed out while other calls use it; nothing was typed";
                 Err(too_late(session, wishes, why))
             }
@@ -430,12 +431,14 @@ impl<'a> Run<'a> {
     /// Types what hands the command over.
     fn hand_over(&mut self) -> Result<()> {
         self.attempts += 1;
+        let CommandDelivery { by, beginning, .. } = self.handover;
         let place = self.trace.next;
-        let by_lines = self.handover.beginning == Beginning::Line && !self.handover.enter;
         // Then nothing shows the typed text, nor that it ends.
-        let is_hidden = by_lines && self.relay.modes()?.is_some_and(|modes| modes.secret);
+        let is_hidden = by == DeliveredBy::Line
+            && beginning == Beginning::Line
+            && self.relay.modes()?.is_some_and(|modes| modes.secret);
         self.hide_line()?;
-        if !self.handover.is_taken {
+        if by != DeliveredBy::Key {
             self.trace.note_typed(place);
         }
         if is_hidden {
@@ -443,16 +446,16 @@ impl<'a> Run<'a> {
         }
         // With the input, and so known if that is.
         self.note_with_next(
-            match self.handover {
-                CommandDelivery { is_taken: true, .. } => Handed::Whole,
-                CommandDelivery { enter: true, .. } | CommandDelivery { is_read: true, .. } => Handed::InPart,
-                _ if is_hidden => Handed::Printed,
-                _ => Handed::Next,
+            match by {
+                DeliveredBy::Key => Handed::Whole,
+                DeliveredBy::DrawnLine | DeliveredBy::Text => Handed::InPart,
+                DeliveredBy::Line if is_hidden => Handed::Printed,
+                DeliveredBy::Line => Handed::Next,
             },
             place,
         );
         self.type_in(&self.handover.keys.clone())?;
-        if self.handover.enter {
+        if by == DeliveredBy::DrawnLine {
             let drawn = match &self.inner {
                 Some(_) => self.await_echo()?,
                 None => self.await_drawn()?,
@@ -494,13 +497,8 @@ impl<'a> Run<'a> {
     /// Waits until the shell has drawn the typed text; returns the log's length then.
     fn await_drawn(&mut self) -> Result<u64> {
         let until = Deadline::after(NEXT_PROMPT).min(self.wishes.deadline);
-        loop {
-            let now = self.relay.snapshot(Parts::INPUT)?.ok_or_else(|| self.session.ended())?;
-            if now.input.reads.is_some() || until.has_passed() {
-                return Ok(now.offset);
-            }
-            self.relay.news_or(Deadline::after(GLANCE).min(until), None)?;
-        }
+        let drawn = self.relay.await_view(Parts::INPUT, until, |now| Ok(now.input.reads.is_some()))?;
+        Ok(drawn.ok_or_else(|| self.session.ended())?.offset)
     }
 
     fn streams(&self) -> bool {
@@ -597,13 +595,8 @@ impl<'a> Run<'a> {
     /// waits for a key has processed all earlier input.
     fn await_shell(&mut self) -> Result<()> {
         let deadline = Deadline::after(LAST_PROMPT);
-        while !deadline.has_passed() {
-            if self.relay.doing()?.is_none_or(|doing| doing == TerminalState::Prompt) {
-                break;
-            }
-            self.relay.news_or(Deadline::after(GLANCE), None)?;
-        }
-        Ok(())
+        let is_there = |now: &Snapshot| Ok(now.doing == TerminalState::Prompt);
+        self.relay.await_view(Parts::TERMINAL, deadline, is_there).map(drop)
     }
 
     /// Waits until the next call finds the shell at its prompt, if there will be one.

@@ -52,10 +52,8 @@ pub(crate) struct LeftJob {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobFlags {
-    /// The shell can be asked how it has ended.
-    pub(crate) can_look: bool,
-    /// It goes back to its prompt itself if it wants more of the command.
-    pub(crate) leaves_unfinished: bool,
+    /// It was delivered by a key.
+    pub(crate) by_key: bool,
     /// The output comes from another terminal.
     pub(crate) is_remote: bool,
     /// The command is nothing but blank lines and comments.
@@ -65,9 +63,9 @@ pub(crate) struct JobFlags {
 }
 
 impl JobFlags {
-    fn bits(self) -> [bool; 5] {
-        let JobFlags { can_look, leaves_unfinished, is_remote, is_nothing, marks_end } = self;
-        [can_look, leaves_unfinished, is_remote, is_nothing, marks_end]
+    fn bits(self) -> [bool; 4] {
+        let JobFlags { by_key, is_remote, is_nothing, marks_end } = self;
+        [by_key, is_remote, is_nothing, marks_end]
     }
 
     fn encode(self) -> String {
@@ -76,8 +74,8 @@ impl JobFlags {
 
     fn decode(word: &str) -> Option<JobFlags> {
         let bits: Vec<bool> = word.bytes().map(|digit| digit == b'1').collect();
-        let [can_look, leaves_unfinished, is_remote, is_nothing, marks_end] = bits[..] else { return None };
-        Some(JobFlags { can_look, leaves_unfinished, is_remote, is_nothing, marks_end })
+        let [by_key, is_remote, is_nothing, marks_end] = bits[..] else { return None };
+        Some(JobFlags { by_key, is_remote, is_nothing, marks_end })
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 pub(crate) use words::{
-    Asked, Follower, ForegroundProgram, KeyModes, PromptState, SignalKey, SizeSince, TerminalState,
+    Asked, Follower, ForegroundProgram, INTERRUPT, KeyModes, PromptState, SizeSince, TerminalState,
 };
 
 /// How long a request's line may be, with its end.
@@ -59,8 +59,8 @@ pub(crate) enum RelayRequest {
     /// The secret that I send next was asked for when the log had this length: at the other end of a
     /// connection, whose echo cannot be seen here.
     Seen { offset: u64 },
-    /// Send the foreground process group the signal that a key would, ahead of all pending input.
-    Signal { key: SignalKey },
+    /// Interrupt the foreground process group as a key would, ahead of all pending input.
+    Interrupt,
     /// If this character is a signal at the moment, do at once what the terminal would do if all earlier
     /// input had been read.
     Press { byte: u8 },
@@ -87,7 +87,7 @@ impl RelayRequest {
     pub(crate) fn acts(&self) -> bool {
         match self {
             RelayRequest::Type { .. }
-            | RelayRequest::Signal { .. }
+            | RelayRequest::Interrupt
             | RelayRequest::Press { .. }
             | RelayRequest::Secret { .. }
             | RelayRequest::Report { .. }
@@ -133,7 +133,7 @@ impl RelayRequest {
             RelayRequest::Source(source) => format!("source {}\n", source.word()),
             RelayRequest::Told => "told\n".to_owned(),
             RelayRequest::Attach => "attach\n".to_owned(),
-            RelayRequest::Signal { key } => format!("signal {}\n", key.word()),
+            RelayRequest::Interrupt => "signal INT\n".to_owned(),
             RelayRequest::Press { byte } => format!("press {byte}\n"),
             RelayRequest::Secret { length } => format!("secret {length}\n"),
             RelayRequest::Untranslated { since } => format!("untranslated {since}\n"),
@@ -189,7 +189,7 @@ impl RelayRequest {
             ["source", word] => RelayRequest::Source(InputSource::parse(word)?),
             ["told"] => RelayRequest::Told,
             ["attach"] => RelayRequest::Attach,
-            ["signal", key] => RelayRequest::Signal { key: SignalKey::parse(key)? },
+            ["signal", "INT"] => RelayRequest::Interrupt,
             ["press", byte] => RelayRequest::Press { byte: byte.parse().ok()? },
             ["secret", length] => RelayRequest::Secret { length: length.parse().ok()? },
             ["untranslated", since] => RelayRequest::Untranslated { since: since.parse().ok()? },
@@ -414,7 +414,7 @@ mod tests {
             RelayRequest::Told,
             RelayRequest::Attach,
             RelayRequest::Seen { offset: 9 },
-            RelayRequest::Signal { key: SignalKey::Interrupt },
+            RelayRequest::Interrupt,
             RelayRequest::Press { byte: 3 },
             RelayRequest::Secret { length: 5 },
             RelayRequest::Untranslated { since: 7 },

@@ -30,11 +30,11 @@ pub(crate) fn wake(
     deadline: Deadline,
     stop: Option<BorrowedFd<'_>>,
 ) -> Result<bool> {
-    let (mut news, mut again) = (None, Deadline::after(Duration::ZERO));
+    let (mut is_lost, mut again) = (false, Deadline::after(Duration::ZERO));
     loop {
         let offset = turn.snapshot(Parts::NONE)?.ok_or_else(|| session.ended())?.offset;
         if deadline.has_passed() || !session.ends_with_lost_interrupt(offset)? {
-            return Ok(news.is_some());
+            return Ok(is_lost);
         }
         // Interrupts that it does not lose look the same for a moment, in which it reads nothing.
         let now = turn.snapshot(Parts::TERMINAL)?.ok_or_else(|| session.ended())?;
@@ -44,12 +44,9 @@ pub(crate) fn wake(
             }
             again = Deadline::after(REPEAT);
         }
-        let news = match &mut news {
-            Some(news) => news,
-            none => none.insert(RelayClient::open(session)?.ok_or_else(|| session.ended())?),
-        };
+        is_lost = true;
         let until = again.min(deadline);
-        if news.news_or(until, stop)? == WaitOutcome::TimedOut && !until.has_passed() {
+        if turn.news_or(until, stop)? == WaitOutcome::TimedOut && !until.has_passed() {
             return Ok(true);
         }
     }
@@ -147,8 +144,6 @@ pub(crate) fn type_secret(
 
 /// `false` if the deadline passed first.
 fn deliver(session: &SessionDir, line: &[u8], prompt: Option<&Regex>, deadline: Deadline) -> Result<bool> {
-    // One connection for changes, and one for requests.
-    let mut changes = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
     let mut client = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
     let mut looks = Looks::new();
     loop {
@@ -173,7 +168,7 @@ fn deliver(session: &SessionDir, line: &[u8], prompt: Option<&Regex>, deadline: 
         if deadline.has_passed() {
             return Ok(false);
         }
-        if !looks.wait(&mut changes, deadline)? {
+        if !looks.wait(&mut client, deadline)? {
             return Err(session.ended());
         }
     }

@@ -313,6 +313,12 @@ impl Snapshot {
         number(self.last, -1) - number(self.seq, if self.last.is_some() { 0 } else { -1 })
     }
 
+    /// The foreground program behind these words, if it is not the shell that reports; else nothing.
+    pub(crate) fn named_program(&self, lead: &str) -> String {
+        let named = self.program.as_ref().and_then(ForegroundProgram::named);
+        named.map(|named| format!("{lead}{named}")).unwrap_or_default()
+    }
+
     /// Part of a sentence that says why the session's output cannot be written at the moment, if it cannot:
     /// the log then does not show what the session does.
     pub(crate) fn stall(&self) -> Option<String> {

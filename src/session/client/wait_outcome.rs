@@ -64,6 +64,24 @@ impl Looks {
 }
 
 impl RelayClient {
+    /// Looks at these parts, now and again, until they are as wanted, or the deadline has passed. `None` if the
+    /// session has ended.
+    pub(crate) fn await_view(
+        &mut self,
+        parts: Parts,
+        deadline: Deadline,
+        is_wanted: impl Fn(&Snapshot) -> Result<bool>,
+    ) -> Result<Option<Snapshot>> {
+        let mut looks = Looks::new();
+        loop {
+            let Some(now) = self.snapshot(parts)? else { return Ok(None) };
+            if is_wanted(&now)? || deadline.has_passed() {
+                return Ok(Some(now));
+            }
+            looks.wait(self, deadline)?;
+        }
+    }
+
     /// Waits until something has changed since the last time; the first time, no longer than for an answer.
     /// If there was none in time, the caller may ask again.
     pub(crate) fn news(&mut self, deadline: Deadline) -> Result<WaitOutcome> {

@@ -57,134 +57,114 @@ pub(crate) struct Task<'a> {
     pub(crate) beside: &'a str,
 }
 
+/// What makes the shell execute a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeliveredBy {
+    /// A key, upon which it reports that it takes the command, which is not typed.
+    Key,
+    /// A line, typed with its end.
+    Line,
+    /// A line whose end is typed once its text is drawn.
+    DrawnLine,
+    /// A text, typed once the shell reports that it reads it.
+    Text,
+}
+
 /// How it is handed over.
 pub(crate) struct CommandDelivery {
+    pub(crate) dialect: Dialect,
+    pub(crate) by: DeliveredBy,
     /// The keys to type.
     pub(crate) keys: Vec<u8>,
-    /// The keys to type before those if they have been lost.
-    pub(crate) before_again: &'static [u8],
-    /// The shell reports when it takes the command, which is not typed.
-    pub(crate) is_taken: bool,
-    /// The shell can be asked how the command has ended.
-    pub(crate) can_look: bool,
-    /// The shell itself goes back to its prompt if it wants more of the command.
-    pub(crate) leaves_unfinished: bool,
-    /// Before it types the keys that end the line, `run` waits until they are drawn.
-    pub(crate) enter: bool,
     /// How many lines the shell is given.
     pub(crate) lines: usize,
     pub(crate) beginning: Beginning,
-    /// The shell reads the text, once it reports that it does: then the text is typed.
-    pub(crate) is_read: bool,
     /// The contents of the command's file, if it is used, and of the script.
     pub(crate) text: Option<Vec<u8>>,
     pub(crate) script: Option<Vec<u8>>,
 }
 
 impl CommandDelivery {
+    fn of(dialect: Dialect, by: DeliveredBy, beginning: Beginning, keys: &[u8]) -> CommandDelivery {
+        CommandDelivery { dialect, by, keys: keys.to_owned(), lines: 1, beginning, text: None, script: None }
+    }
+
+    /// By its key; for a command that was left, too, which can so be delivered again.
+    pub(crate) fn by_key(dialect: Dialect, beginning: Beginning) -> CommandDelivery {
+        let key = if dialect == Dialect::Fish { LOOK } else { TAKE };
+        CommandDelivery::of(dialect, DeliveredBy::Key, beginning, key)
+    }
+
+    /// For a command that was typed and left.
+    pub(crate) fn typed(dialect: Dialect, beginning: Beginning) -> CommandDelivery {
+        CommandDelivery::of(dialect, DeliveredBy::Line, beginning, b"")
+    }
+
     /// `lines`: the shell has no line editor, and is typed to as by people.
     pub(crate) fn new(dialect: Dialect, task: &Task, lines: bool) -> CommandDelivery {
         let line = trimmed(task.command);
-        let count = |line: &[u8]| memchr::memchr_iter(b'\n', line).count() + 1;
         let beginning = match dialect {
             Dialect::Bash | Dialect::Zsh => Beginning::Mark,
             Dialect::Fish => Beginning::MarkAndSequences,
             Dialect::Posix => Beginning::Line,
         };
-        let by_key = |keys: &[u8], script: Option<String>, can_look| CommandDelivery {
-            beginning,
-            keys: keys.to_owned(),
-            before_again: if dialect == Dialect::Bash { ABORT } else { b"" },
-            is_taken: true,
-            can_look,
-            leaves_unfinished: dialect == Dialect::Fish,
-            enter: false,
-            lines: count(line),
-            is_read: false,
-            text: (dialect == Dialect::Fish || line.len() > LONGEST_SHOWN || line.contains(&b'\n'))
-                .then(|| task.command.to_owned()),
-            script: script.map(String::into_bytes),
-        };
-        match (dialect, lines) {
-            (Dialect::Bash, false) => by_key(TAKE, Some(task.bash()), true),
-            (Dialect::Zsh, false) => by_key(TAKE, Some(task.zsh()), true),
-            (Dialect::Fish, false) => by_key(LOOK, None, false),
-            _ => {
-                let is_plain = |byte: &u8| *byte >= b' ' && *byte != 0x7f;
-                // The kernel does not accept a longer line; and we do not type text that the shell would
-                // expand or complete.
-                let typed = line.len() <= LONGEST_TYPED
-                    && line.iter().all(is_plain)
-                    && !(dialect != Dialect::Posix && line.contains(&b'!'));
-                let mut keys = if typed { line.to_owned() } else { task.loading() };
-                if lines {
-                    keys.push(b'\r');
-                }
-                CommandDelivery {
-                    beginning,
-                    keys,
-                    before_again: b"",
-                    is_taken: false,
-                    can_look: false,
-                    leaves_unfinished: false,
-                    enter: !lines,
-                    lines: 1,
-                    is_read: false,
-                    text: (!typed).then(|| task.command.to_owned()),
-                    script: None,
-                }
+        if lines || dialect == Dialect::Posix {
+            let is_typed = is_typed(dialect, line);
+            let mut keys = if is_typed { line.to_owned() } else { task.loading() };
+            if lines {
+                keys.push(b'\r');
             }
+            let by = if lines { DeliveredBy::Line } else { DeliveredBy::DrawnLine };
+            let text = (!is_typed).then(|| task.command.to_owned());
+            return CommandDelivery { text, ..CommandDelivery::of(dialect, by, beginning, &keys) };
         }
-    }
-}
-
-impl CommandDelivery {
-    /// For a command that was delivered and left: `by_key`, it can be delivered again.
-    pub(crate) fn again(dialect: Dialect, by_key: bool, beginning: Beginning) -> CommandDelivery {
+        let by_file = dialect == Dialect::Fish || line.len() > LONGEST_SHOWN || line.contains(&b'\n');
+        let script = match dialect {
+            Dialect::Bash => Some(task.bash()),
+            Dialect::Zsh => Some(task.zsh()),
+            Dialect::Fish | Dialect::Posix => None,
+        };
         CommandDelivery {
-            keys: if dialect == Dialect::Fish { LOOK } else { TAKE }.to_owned(),
-            before_again: if dialect == Dialect::Bash { ABORT } else { b"" },
-            is_taken: by_key,
-            can_look: false,
-            leaves_unfinished: false,
-            enter: false,
-            lines: 1,
-            beginning,
-            is_read: false,
-            text: None,
-            script: None,
+            lines: memchr::memchr_iter(b'\n', line).count() + 1,
+            text: by_file.then(|| task.command.to_owned()),
+            script: script.map(String::into_bytes),
+            ..CommandDelivery::by_key(dialect, beginning)
         }
     }
 
     /// To a shell inside the session's own, which finds no file of ours.
     pub(crate) fn inner(dialect: Dialect, command: &[u8]) -> CommandDelivery {
         let line = trimmed(command);
-        let is_plain = |byte: &u8| *byte >= b' ' && *byte < 0x7f;
-        // We do not type text that the shell would expand or complete. And fish keeps an unfinished command
-        // in its editor, and reports neither that nor an empty line.
-        let typed = line.len() <= LONGEST_TYPED
-            && line.iter().all(is_plain)
-            && !(dialect != Dialect::Posix && line.contains(&b'!'))
-            && dialect != Dialect::Fish;
-        let beginning = match (dialect, typed) {
-            (_, false) => Beginning::Text,
-            (Dialect::Posix, true) => Beginning::Line,
-            (_, true) => Beginning::Mark,
-        };
-        CommandDelivery {
-            keys: if typed { line.to_owned() } else { reading(dialect).to_owned() },
-            before_again: b"",
-            is_taken: false,
-            can_look: false,
-            leaves_unfinished: false,
-            enter: typed,
-            lines: 1,
-            beginning,
-            is_read: !typed,
-            text: None,
-            script: None,
+        // fish keeps an unfinished command in its editor, and reports neither that nor an empty line.
+        if !is_typed(dialect, line) || !line.is_ascii() || dialect == Dialect::Fish {
+            return CommandDelivery::of(dialect, DeliveredBy::Text, Beginning::Text, reading(dialect));
         }
+        let beginning = if dialect == Dialect::Posix { Beginning::Line } else { Beginning::Mark };
+        CommandDelivery::of(dialect, DeliveredBy::DrawnLine, beginning, line)
     }
+
+    /// The keys to type before the key if that was lost.
+    pub(crate) fn before_again(&self) -> &'static [u8] {
+        if self.dialect == Dialect::Bash { ABORT } else { b"" }
+    }
+
+    /// The shell can be asked how the command has ended.
+    pub(crate) fn can_look(&self) -> bool {
+        self.by == DeliveredBy::Key && self.dialect != Dialect::Fish
+    }
+
+    /// The shell itself goes back to its prompt if it wants more of the command.
+    pub(crate) fn leaves_unfinished(&self) -> bool {
+        self.by == DeliveredBy::Key && self.dialect == Dialect::Fish
+    }
+}
+
+/// The kernel does not accept a longer line; and we do not type text that the shell would expand or complete.
+fn is_typed(dialect: Dialect, line: &[u8]) -> bool {
+    let is_plain = |byte: &u8| *byte >= b' ' && *byte != 0x7f;
+    line.len() <= LONGEST_TYPED
+        && line.iter().all(is_plain)
+        && !(dialect != Dialect::Posix && line.contains(&b'!'))
 }
 
 impl Task<'_> {

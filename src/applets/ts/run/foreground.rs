@@ -1,23 +1,12 @@
 //! The foreground program, if it is not the shell at its prompt, and the next step.
 
 use crate::{
-    outcome::Result,
     session::{
         SessionDir,
-        client::{ForegroundProgram, Snapshot, TerminalState, job::LeftJob},
+        client::{Snapshot, TerminalState, job::LeftJob},
     },
     sys::processes::Process,
 };
-
-/// The foreground program of a session whose terminal is in the state `doing`.
-pub(super) struct ForegroundAdvice<'a> {
-    session: &'a SessionDir,
-    doing: TerminalState,
-    // `None` if there is no visible program.
-    holder: Option<ForegroundProgram>,
-    // It draws the screen as it likes.
-    is_screen: bool,
-}
 
 /// The blocked command, on which the next step depends.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,97 +19,77 @@ pub(super) enum Blocked {
     Interrupt,
 }
 
-impl<'a> ForegroundAdvice<'a> {
-    /// As this was seen, which has `Parts::PROGRAM`.
-    pub(super) fn of(session: &'a SessionDir, now: &Snapshot) -> ForegroundAdvice<'a> {
-        let (doing, holder) = (now.doing, now.program.clone());
-        ForegroundAdvice { session, doing, holder, is_screen: now.modes.alternate() }
-    }
-
-    /// The program, if it is not the shell that reports.
-    fn program(&self) -> Option<&ForegroundProgram> {
-        self.holder.as_ref().filter(|holder| !holder.is_shell)
-    }
-
-    /// The program, as a part of a sentence.
-    pub(super) fn named(&self) -> Option<String> {
-        self.holder.as_ref().and_then(ForegroundProgram::named)
-    }
-
-    /// How to answer it, or end it.
-    pub(super) fn next_step(&self, blocked: Blocked) -> String {
-        let handle = self.session.handle();
-        let program = self.program();
-        match self.doing {
-            TerminalState::Secret => format!("try 'nbs-ts send --secret-stdin {handle}' to type the secret"),
-            // Or what mostly has one behind it.
-            _ if program.is_some_and(|program| program.shell.is_some() || program.leads_elsewhere) => {
-                format!(
-                    "try 'nbs-ts integrate {handle}' to make run work in it, 'nbs-ts ask {handle} TEXT' to \
-                     talk to it, 'nbs-ts eof {handle}' to end it"
-                )
-            }
-            TerminalState::Line if blocked == Blocked::Next => {
-                format!("try 'nbs-ts ask {handle} TEXT' to answer, 'nbs-ts key {handle} C-c' to interrupt")
-            }
-            TerminalState::Line if blocked == Blocked::Interrupt => {
-                format!("try 'nbs-ts ask {handle} TEXT' to answer, 'nbs-ts eof {handle}' to end it")
-            }
-            TerminalState::Line => format!("try 'nbs-ts send {handle} TEXT' to answer"),
-            // The latter is a builtin that reads a key.
-            TerminalState::Raw if self.is_screen || program.is_none() && blocked == Blocked::Resumed => {
-                format!(
-                    "try 'nbs-ts screen {handle}' to see it, 'nbs-ts key {handle} KEY' and 'nbs-ts send \
+/// How to answer the foreground program, as this was seen, which has `Parts::PROGRAM`; or how to end it.
+pub(super) fn next_step(session: &SessionDir, now: &Snapshot, blocked: Blocked) -> String {
+    let handle = session.handle();
+    let program = now.program.as_ref().filter(|program| !program.is_shell);
+    match now.doing {
+        TerminalState::Secret => format!("try 'nbs-ts send --secret-stdin {handle}' to type the secret"),
+        // Or what mostly has one behind it.
+        _ if program.is_some_and(|program| program.shell.is_some() || program.leads_elsewhere) => {
+            format!(
+                "try 'nbs-ts integrate {handle}' to make run work in it, 'nbs-ts ask {handle} TEXT' to \
+                 talk to it, 'nbs-ts eof {handle}' to end it"
+            )
+        }
+        TerminalState::Line if blocked == Blocked::Next => {
+            format!("try 'nbs-ts ask {handle} TEXT' to answer, 'nbs-ts key {handle} C-c' to interrupt")
+        }
+        TerminalState::Line if blocked == Blocked::Interrupt => {
+            format!("try 'nbs-ts ask {handle} TEXT' to answer, 'nbs-ts eof {handle}' to end it")
+        }
+        TerminalState::Line => format!("try 'nbs-ts send {handle} TEXT' to answer"),
+        // The latter is a builtin that reads a key.
+        TerminalState::Raw if now.modes.alternate() || program.is_none() && blocked == Blocked::Resumed => {
+            format!(
+                "try 'nbs-ts screen {handle}' to see it, 'nbs-ts key {handle} KEY' and 'nbs-ts send \
                  {handle} TEXT' to answer"
-                )
-            }
-            TerminalState::Raw => format!(
-                "try 'nbs-ts ask {handle} TEXT' to talk to it, 'nbs-ts key {handle} KEY' to type a key, \
-                 'nbs-ts eof {handle}' to end it"
-            ),
-            TerminalState::Prompt | TerminalState::Running if blocked == Blocked::Interrupt => {
-                format!("try the key C-\\ to end it, 'nbs-ts kill {handle}' to end the session")
-            }
-            TerminalState::Prompt | TerminalState::Running => {
-                format!("try 'nbs-ts key {handle} C-c' to interrupt")
-            }
+            )
+        }
+        TerminalState::Raw => format!(
+            "try 'nbs-ts ask {handle} TEXT' to talk to it, 'nbs-ts key {handle} KEY' to type a key, \
+             'nbs-ts eof {handle}' to end it"
+        ),
+        TerminalState::Prompt | TerminalState::Running if blocked == Blocked::Interrupt => {
+            format!("try the key C-\\ to end it, 'nbs-ts kill {handle}' to end the session")
+        }
+        TerminalState::Prompt | TerminalState::Running => {
+            format!("try 'nbs-ts key {handle} C-c' to interrupt")
         }
     }
 }
 
 /// Why the shell at this place is not at its prompt, and the next step.
-pub(super) fn in_the_way(session: &SessionDir, now: &Snapshot) -> Result<(String, String)> {
+pub(super) fn in_the_way(session: &SessionDir, now: &Snapshot) -> (String, String) {
     let doing = now.doing;
     let asked = matches!(doing, TerminalState::Line | TerminalState::Raw | TerminalState::Secret);
-    let foreground = ForegroundAdvice::of(session, now);
-    let named = foreground.named();
     let runs = |left: LeftJob| (left.level, Some(left.last)) == (now.level, now.seq);
     if now.left.is_some_and(runs) {
-        let program = named.map(|named| format!("; {named}")).unwrap_or_default();
+        let program = now.named_program("; ");
         let (why, answer) = match asked {
             true => {
-                let answer = foreground.next_step(Blocked::Resumed);
+                let answer = next_step(session, now, Blocked::Resumed);
                 (format!("the command of a 'run' waits for input{program}"), format!("{answer}, "))
             }
             false => (format!("it is busy: the command of a 'run' goes on{program}"), "try ".to_owned()),
         };
-        return Ok((why, format!("; {answer}'nbs-ts run --resume {}' to go on", session.handle())));
+        return (why, format!("; {answer}'nbs-ts run --resume {}' to go on", session.handle()));
     }
-    let answer = format!("; {}", foreground.next_step(Blocked::Next));
+    let answer = format!("; {}", next_step(session, now, Blocked::Next));
     if doing == TerminalState::Secret {
-        return Ok(("it is at a secret prompt".to_owned(), answer));
+        return ("it is at a secret prompt".to_owned(), answer);
     }
-    let leads_elsewhere = foreground.holder.as_ref().is_none_or(|holder| holder.leads_elsewhere);
-    let why = match named {
-        Some(named) => format!("it is busy: {named}"),
-        None if asked && !leads_elsewhere => {
+    let leads_elsewhere = now.program.as_ref().is_none_or(|program| program.leads_elsewhere);
+    let why = match now.named_program("it is busy: ") {
+        named if !named.is_empty() => named,
+        _ if asked && !leads_elsewhere => {
             "it is busy: its shell waits for input, but not at a prompt that it reports ('read', or a \
              startup file that prevents reports: a readonly PS1, a removed hook, 'exec 2>FILE')"
                 .to_owned()
         }
-        None => "it is busy".to_owned(),
+        _ => "it is busy".to_owned(),
     };
-    Ok((why, answer))
+    (why, answer)
 }
 
 /// Has the shell a child that has been stopped, so that a command of it is not over?

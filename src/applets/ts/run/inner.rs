@@ -8,7 +8,7 @@ use crate::{
     session::{
         ReportingShell,
         client::{GLANCE, Parts, PromptState, Snapshot, WaitOutcome, job::Handed, sending},
-        shell::inner,
+        shell::{DeliveredBy, inner},
     },
     sys::deadline::Deadline,
 };
@@ -42,7 +42,7 @@ impl Run<'_> {
     /// Hides the shell's reaction to a text that it reads.
     pub(super) fn hide_line(&mut self) -> Result<()> {
         match &self.inner {
-            Some(inner) if self.handover.is_read && !self.relay.hide(&inner.secret)? => {
+            Some(inner) if self.handover.by == DeliveredBy::Text && !self.relay.hide(&inner.secret)? => {
                 Err(self.session.ended())
             }
             _ => Ok(()),

@@ -61,8 +61,8 @@ impl Run<'_> {
             (_, true) => {}
             (_, false) => {
                 let may_be_ours = shell::shown_hook(&tail, false);
-                let is_prompt = self.handover.can_look;
-                let may_be_prompt = if is_prompt { shell::unreported_prompt(&tail) } else { 0 };
+                let may_be_prompt =
+                    if self.handover.can_look() { shell::unreported_prompt(&tail) } else { 0 };
                 range.end -= may_be_ours.max(may_be_prompt) as u64;
             }
         }

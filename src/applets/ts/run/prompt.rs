@@ -288,7 +288,7 @@ pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Termina
         return Err(busy(session, doing, &replaced(session, turn, name)?, ""));
     }
     now.doing = doing;
-    let (why, fix) = foreground::in_the_way(session, &now)?;
+    let (why, fix) = foreground::in_the_way(session, &now);
     Err(busy(session, doing, &why, &fix))
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Run,
-    foreground::{Blocked, ForegroundAdvice},
+    foreground::{Blocked, next_step},
     status,
     watching::FIRST_LOOK,
 };
@@ -115,13 +115,12 @@ impl Run<'_> {
             },
             _ => diagnosis.and_last_line(),
         };
-        let foreground = ForegroundAdvice::of(self.session, waiting);
-        let program = foreground.named().map(|named| format!("; {named}")).unwrap_or_default();
         let message = format!(
-            "the command in session '{handle}' waits for input; the terminal is at: {}{shown}{program}; {}, \
+            "the command in session '{handle}' waits for input; the terminal is at: {}{shown}{}; {}, \
              then 'nbs-ts run --resume {handle}' to go on",
             waiting.doing,
-            foreground.next_step(Blocked::Resumed)
+            waiting.named_program("; "),
+            next_step(self.session, waiting, Blocked::Resumed)
         );
         Ok(status(ASKS, "input", message).with_evidence(diagnosis.evidence()))
     }
@@ -130,8 +129,6 @@ impl Run<'_> {
     pub(super) fn goes_on(&mut self) -> Result<String> {
         let parts = Parts::TERMINAL.and(Parts::PROGRAM);
         let now = self.relay.snapshot(parts)?.ok_or_else(|| self.session.ended())?;
-        let foreground = ForegroundAdvice::of(self.session, &now);
-        let program = foreground.named().map(|named| format!(": {named}")).unwrap_or_default();
-        Ok(format!("{program}; {}", foreground.next_step(Blocked::Interrupt)))
+        Ok(format!("{}; {}", now.named_program(": "), next_step(self.session, &now, Blocked::Interrupt)))
     }
 }

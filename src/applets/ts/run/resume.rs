@@ -32,11 +32,9 @@ impl<'a> Run<'a> {
                 session.handle()
             ))
         })?;
-        let handover = CommandDelivery {
-            can_look: job.flags.can_look,
-            leaves_unfinished: job.flags.leaves_unfinished,
-            ..CommandDelivery::again(session.dialect(job.level)?, job.handed == Handed::Whole, job.beginning)
-        };
+        let JobFlags { by_key, is_remote, is_nothing, marks_end } = job.flags;
+        let deliver = if by_key { CommandDelivery::by_key } else { CommandDelivery::typed };
+        let handover = deliver(session.dialect(job.level)?, job.beginning);
         let marks = session.marks(job.place, job.level, Some(job.last))?;
         let trace = match job.handed {
             Handed::Printed => CommandTracker::resumed(marks, job.place, job.last, job.beginning),
@@ -47,7 +45,6 @@ impl<'a> Run<'a> {
             run.trace.note_typed(job.place);
         }
         (run.level, run.ahead, run.attempts) = (job.level, job.ahead, 1);
-        let JobFlags { is_remote, is_nothing, marks_end, .. } = job.flags;
         (run.is_remote, run.is_nothing, run.trace.marks_end) = (is_remote, is_nothing, marks_end);
         run.answers = Some(AnswerEchoes { known: job.typed, pending: VecDeque::new() });
         run.confirmed = job.place;

@@ -8,7 +8,7 @@ use crate::{
     outcome::{Failure, Result},
     session::{
         client::{Diagnosis, GLANCE, Parts, PromptState, TerminalState, WaitOutcome, sending},
-        shell::{LOOK, Stage},
+        shell::{DeliveredBy, LOOK, Stage},
     },
     sys::deadline::Deadline,
 };
@@ -309,8 +309,8 @@ impl Run<'_> {
 
     /// Not for ever: gives up with the reason.
     fn hand_over_again(&mut self) -> Result<()> {
-        if self.attempts < ATTEMPTS && self.handover.is_taken {
-            self.type_in(self.handover.before_again)?;
+        if self.attempts < ATTEMPTS && self.handover.by == DeliveredBy::Key {
+            self.type_in(self.handover.before_again())?;
             return self.hand_over();
         }
         Err(self.passed_over())
@@ -319,7 +319,7 @@ impl Run<'_> {
     /// Makes the shell check whether it can report how the command has ended, if it can check and has not
     /// often been asked to.
     fn ask_how_it_ended(&mut self) -> Result<bool> {
-        if !self.handover.can_look || self.looks >= ATTEMPTS {
+        if !self.handover.can_look() || self.looks >= ATTEMPTS {
             return Ok(false);
         }
         self.looks += 1;
@@ -330,7 +330,7 @@ impl Run<'_> {
     /// Makes the shell return to its prompt.
     fn interrupt_unfinished(&mut self) -> Result<()> {
         let deadline = Deadline::after(LAST_PROMPT);
-        let patience = if self.handover.leaves_unfinished { sending::REPEAT } else { Duration::ZERO };
+        let patience = if self.handover.leaves_unfinished() { sending::REPEAT } else { Duration::ZERO };
         let mut again = Deadline::after(patience);
         loop {
             self.trace.look(&self.printer.log)?;
@@ -386,7 +386,7 @@ impl Run<'_> {
             return Ok(asks.then_some(UnreportedEnd::Replaced(name)));
         }
         let mut unreported = waits && self.session.ends_with_prompt(self.trace.next)?;
-        if waits && !unreported && self.handover.can_look && self.looks < ATTEMPTS {
+        if waits && !unreported && self.handover.can_look() && self.looks < ATTEMPTS {
             // A shell that waits with the line editor on is at its prompt, or in `read -e`.
             unreported = self.relay.modes()?.is_some_and(|modes| modes.bracketed_paste);
         }

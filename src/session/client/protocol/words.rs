@@ -5,7 +5,6 @@ use std::fmt;
 use crate::{
     numbers::{hex, parse_hex},
     session::shell::Dialect,
-    sys::signals::{SIGINT, SIGQUIT, SIGTSTP},
     terminal::{keys::Application, text},
     worded::worded,
 };
@@ -35,33 +34,8 @@ impl Follower {
     }
 }
 
-worded! {
-    /// A key that is a signal.
-    pub(crate) enum SignalKey {
-        Interrupt = "INT",
-        Quit = "QUIT",
-        Suspend = "TSTP",
-    }
-}
-
-impl SignalKey {
-    /// The byte that a keyboard sends by default.
-    pub(crate) fn byte(self) -> u8 {
-        match self {
-            SignalKey::Interrupt => 0x03,
-            SignalKey::Quit => 0x1c,
-            SignalKey::Suspend => 0x1a,
-        }
-    }
-
-    pub(crate) fn signal(self) -> i32 {
-        match self {
-            SignalKey::Interrupt => SIGINT,
-            SignalKey::Quit => SIGQUIT,
-            SignalKey::Suspend => SIGTSTP,
-        }
-    }
-}
+/// The byte that a keyboard sends by default as an interrupt.
+pub(crate) const INTERRUPT: u8 = 0x03;
 
 /// How a terminal takes keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
