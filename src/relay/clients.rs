@@ -124,12 +124,9 @@ enum PendingRequest {
     Turn {
         queued: bool,
     },
-    /// To report this many bytes, once all of them have come.
-    Report {
-        length: usize,
-    },
-    /// To have a secret of this many bytes typed, once all of it has come.
-    Secret {
+    /// To report this many bytes, or have them typed as a secret, once all of them have come.
+    Sent {
+        is_secret: bool,
         length: usize,
     },
     /// Nothing; this many bytes of a discarded text are still to come.
@@ -161,20 +158,8 @@ impl Client {
 
     /// The part of its text that was received and can be typed.
     pub(crate) fn to_type(&self) -> &[u8] {
-        match self.wish {
-            PendingRequest::Type { left, .. } => {
-                let here = self.inbox.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-                &self.inbox[..here]
-            }
-            PendingRequest::None
-            | PendingRequest::News { .. }
-            | PendingRequest::Output { .. }
-            | PendingRequest::Standing { .. }
-            | PendingRequest::Turn { .. }
-            | PendingRequest::Report { .. }
-            | PendingRequest::Secret { .. }
-            | PendingRequest::Skip { .. } => &[],
-        }
+        let PendingRequest::Type { left, .. } = self.wish else { return &[] };
+        &self.inbox[..self.inbox.len().min(usize::try_from(left).unwrap_or(usize::MAX))]
     }
 
     /// Reads the pending bytes; `false` if the client has gone for good.
@@ -308,7 +293,7 @@ impl Clients {
     fn most_of(&self, id: ClientId) -> usize {
         match self.all.get(&id).map(|client| client.wish) {
             Some(PendingRequest::Type { .. }) if self.typists.front() == Some(&id) => INBOX,
-            Some(PendingRequest::Secret { length } | PendingRequest::Report { length }) => length,
+            Some(PendingRequest::Sent { length, .. }) => length,
             Some(PendingRequest::Skip { .. }) => INBOX,
             _ => LONGEST_LINE,
         }
@@ -401,15 +386,12 @@ impl Clients {
         loop {
             let client = self.all.get_mut(&id)?;
             client.skip();
-            if let PendingRequest::Secret { length } = client.wish
+            if let PendingRequest::Sent { is_secret, length } = client.wish
                 && client.inbox.len() >= length
             {
-                return Some(RelayRequest::Secret { length: length as u64 });
-            }
-            if let PendingRequest::Report { length } = client.wish
-                && client.inbox.len() >= length
-            {
-                return Some(RelayRequest::Report { length: length as u64 });
+                let length = length as u64;
+                let (secret, report) = (RelayRequest::Secret { length }, RelayRequest::Report { length });
+                return Some(if is_secret { secret } else { report });
             }
             match client.next_line() {
                 Ok(Some(line)) => {
@@ -444,15 +426,18 @@ impl Clients {
                 client.wish = PendingRequest::Standing { seen };
                 client.waits |= waits;
             }
-            Some(RelayRequest::Report { length }) => {
-                let length = usize::try_from(length).unwrap_or(usize::MAX);
-                if length > LONGEST_REPORT {
+            Some(
+                ref request @ (RelayRequest::Report { length: sent } | RelayRequest::Secret { length: sent }),
+            ) => {
+                let is_secret = matches!(request, RelayRequest::Secret { .. });
+                let length = usize::try_from(sent).unwrap_or(usize::MAX);
+                if length > if is_secret { LONGEST_SECRET } else { LONGEST_REPORT } {
                     self.dismiss(id);
                     return None;
                 }
-                client.wish = PendingRequest::Report { length };
+                client.wish = PendingRequest::Sent { is_secret, length };
                 if client.inbox.len() >= length {
-                    return Some(RelayRequest::Report { length: length as u64 });
+                    return Some(request.clone());
                 }
             }
             Some(RelayRequest::Turn) => {
@@ -491,17 +476,6 @@ impl Clients {
                 client.wish = PendingRequest::Type { left, done: 0, held: false };
                 self.typists.push_back(id);
                 self.patience = Deadline::after(TYPIST_TIMEOUT);
-            }
-            Some(RelayRequest::Secret { length }) => {
-                let length = usize::try_from(length).unwrap_or(usize::MAX);
-                if length > LONGEST_SECRET {
-                    self.dismiss(id);
-                    return None;
-                }
-                client.wish = PendingRequest::Secret { length };
-                if client.inbox.len() >= length {
-                    return Some(RelayRequest::Secret { length: length as u64 });
-                }
             }
             Some(other) => return Some(other),
             None => self.respond(id, &Response::Unknown),

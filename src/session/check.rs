@@ -20,8 +20,11 @@ use crate::{
     session::{
         ALIVE, BRIDGES, Completion, EVENTS, EXIT_RECORD, Events, FAR, HELPER_LOCK, HELPER_SOCKET, HISTORY,
         Handle, KEEPER, LOG_START, MACHINES, MACHINES_LOCK, MONITOR, Name, PROFILES, RELAY, REPORT,
-        SESSION_ENV, SessionDir, StateDir, client::RelayClient, dir, handle_of, rules, secret_form,
-        settings::SETTINGS, state_dir,
+        SESSION_ENV, SessionDir, StateDir,
+        client::{Parts, RelayClient},
+        dir, handle_of, rules, secret_form,
+        settings::SETTINGS,
+        state_dir,
     },
     sys::{
         deadline::Deadline,
@@ -183,7 +186,8 @@ impl StateDir {
             faults.push(fault(&session, failure.message().unwrap_or_default()));
             true
         });
-        let stall = RelayClient::open(&session).ok().flatten().and_then(|mut relay| relay.stall().ok()?);
+        let stall = RelayClient::open(&session).ok().flatten();
+        let stall = stall.and_then(|mut relay| relay.snapshot(Parts::NONE).ok()??.stall());
         if let Some(stall) = stall {
             faults.push(Fault {
                 what: format!("session '{handle}': {stall}"),

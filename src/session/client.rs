@@ -5,6 +5,7 @@
 //! for changes since then.
 
 mod diagnosis;
+mod fields;
 pub(crate) mod input_history;
 pub(crate) mod job;
 pub(crate) mod protocol;
@@ -244,12 +245,6 @@ impl RelayClient {
     /// The state of the terminal. `None` if the session has ended.
     pub(crate) fn doing(&mut self) -> Result<Option<TerminalState>> {
         Ok(self.snapshot(Parts::TERMINAL)?.map(|snapshot| snapshot.doing))
-    }
-
-    /// Part of a sentence that says why the session's output cannot be written at the moment, if it cannot:
-    /// the log then does not show what the session does.
-    pub(crate) fn stall(&mut self) -> Result<Option<String>> {
-        Ok(self.snapshot(Parts::NONE)?.and_then(|now| now.stall()))
     }
 
     /// The PID of the child's keeper; `None` if the relay itself is the

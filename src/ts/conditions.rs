@@ -9,7 +9,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStringExt, time::Duration};
 
 use regex_lite::Regex;
 
-use crate::{call::CommandLine, cli, outcome::Result, terminal::text::Prompts};
+use crate::{call::CommandLine, cli, outcome::Result, session::client::Parts, terminal::text::Prompts};
 pub(crate) use watch::{SessionWatch, WatchEnd, WatchStart, begin_all, until};
 
 /// The conditions to wait for.
@@ -77,6 +77,11 @@ impl Conditions {
     /// Is a condition about the activity that the relay reports?
     fn is_of_standing(&self) -> bool {
         self.waiting || self.done
+    }
+
+    /// The parts of a relay's view that they need.
+    fn parts(&self) -> Parts {
+        if self.look_for_input() { Parts::INPUT } else { Parts::NONE }
     }
 
     fn look_for_input(&self) -> bool {

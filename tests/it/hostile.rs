@@ -484,7 +484,7 @@ fn a_secret_of_which_only_a_part_went_in_is_told_of() {
     scratch.wait_for_end(&handle);
     // A relay that reports a secret prompt, and types three bytes of the secret.
     let serve = "def serve(stream):\n    while said := stream.recv(256):\n        \
-                 answers = {b'snapshot': b'snapshot keys=no,no,yes,no,no,4,3,28,26', b'secret': b'typed 3'}\n        \
+                 answers = {b'snapshot': b'snapshot keys= secret= signals=031c1a', b'secret': b'typed 3'}\n        \
                  answer = answers.get(said.split()[0])\n        \
                  if answer: stream.sendall(answer + b'\\n')";
     let mut command = scratch.command("python3");

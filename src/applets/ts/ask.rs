@@ -75,7 +75,7 @@ use crate::{
     session::{
         InputSource, OutputLog, Piece, ScreenCache, SessionDir, StateDir,
         client::{
-            Asked, Diagnosis, GLANCE, Parts, PromptState, RelayClient, Snapshot, TerminalState,
+            Asked, Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState,
             job::{Handed, Job},
             sending,
         },
@@ -123,9 +123,9 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         let way = format!("it is at a secret prompt; try 'nbs-ts send --secret-stdin {}'", session.handle());
         return Err(Failure::failed(cannot(&way)));
     }
+    let now = turn.snapshot_with_typing(Parts::PROGRAM.and(Parts::SHELL), 0)?.ok_or_else(ended)?;
     // At the prompt, or at PS2 with the rest of the text typed there.
-    let wants_rest = |now: Snapshot| now.prompt == PromptState::Entered && now.shell_waits;
-    let in_shell = ready == TerminalState::Prompt || turn.snapshot(Parts::SHELL)?.is_some_and(wants_rest);
+    let in_shell = ready == TerminalState::Prompt || now.wants_rest();
     let by_default = conditions.are_none();
     if by_default {
         conditions.complete = true;
@@ -135,7 +135,6 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     }
     conditions.passed_over = in_shell && conditions.complete;
 
-    let now = turn.snapshot_with_typing(Parts::PROGRAM, 0)?.ok_or_else(ended)?;
     let Snapshot { offset, last, level, seq, program, typing, .. } = now;
     let log = session.log()?;
     let screen = ScreenCache::look_at(&session, &log, offset)?.screen;
@@ -161,6 +160,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         turn.note_job_with_next(&Job { handed: Handed::Asked, last, level, ..Job::default() });
     }
     let words = String::from_utf8_lossy(&text).into_owned();
+    // The relay has the job before the text is typed on another connection.
     let modes = turn.modes()?.ok_or_else(ended)?;
     if paste && modes.bracketed_paste {
         text = sending::bracketed(text);
@@ -551,21 +551,11 @@ fn screen(session: &SessionDir, log: &OutputLog, end: u64, colours: bool) -> Res
 /// ended.
 fn terminal(session: &SessionDir, until: Deadline) -> Result<Option<TerminalState>> {
     let Some(mut client) = RelayClient::open(session)? else { return Ok(None) };
-    loop {
-        let Some(Snapshot { doing, prompt, .. }) = client.snapshot(Parts::TERMINAL)? else {
-            return Ok(None);
-        };
-        // A shell that has drawn its prompt is about to read, and there is no event when it does.
-        let soon = match (doing, prompt) {
-            (TerminalState::Running, PromptState::Coming) => Deadline::NEVER,
-            (TerminalState::Running, PromptState::Stands) => Deadline::after(GLANCE),
-            _ => return Ok(Some(doing)),
-        };
-        if until.has_passed() {
-            return Ok(Some(doing));
-        }
-        client.news_or(until.min(soon), None)?;
-    }
+    let has_come = |now: &Snapshot| {
+        let comes = matches!(now.prompt, PromptState::Coming | PromptState::Stands);
+        Ok(!comes || now.doing != TerminalState::Running)
+    };
+    Ok(client.await_view(Parts::TERMINAL, until, has_come)?.map(|now| now.doing))
 }
 
 /// The data of an answer for `--json`.

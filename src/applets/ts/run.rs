@@ -87,7 +87,7 @@ use crate::{
         EndedBy, OutputLog, SessionDir, StateDir,
         client::{
             Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState, WaitOutcome,
-            job::{Handed, Job, JobFlags},
+            job::{Handed, Job},
         },
         shell::{
             self, ACCEPT, Beginning, CommandDelivery, CommandTracker, DeliveredBy, MarkParser, ShellCommand,
@@ -354,12 +354,10 @@ impl<'a> Run<'a> {
             lines,
             beginning: if handed == Handed::Printed { self.trace.beginning() } else { beginning },
             typed: 0,
-            flags: JobFlags {
-                by_key: by == DeliveredBy::Key,
-                is_remote: self.is_remote,
-                is_nothing: self.is_nothing,
-                marks_end: self.trace.marks_end,
-            },
+            by_key: by == DeliveredBy::Key,
+            is_remote: self.is_remote,
+            is_nothing: self.is_nothing,
+            marks_end: self.trace.marks_end,
         }
     }
 
@@ -662,15 +660,18 @@ impl<'a> Run<'a> {
 
     fn verdict(&mut self, outcome: &Outcome, cause: Option<Cause>) -> Result<()> {
         let handle = self.session.handle();
-        let is_given_up = matches!(outcome, Outcome::GivenUp);
-        let stall = if is_given_up { self.relay.stall().ok().flatten() } else { None };
+        let now = match outcome {
+            Outcome::GivenUp => self.relay.snapshot(Parts::TERMINAL.and(Parts::PROGRAM)).ok().flatten(),
+            _ => None,
+        };
+        let stall = now.as_ref().and_then(Snapshot::stall);
         let still = match outcome {
             // The diagnosis from the timeout has it.
             _ if stall.is_some() && cause == Some(Cause::Timeout) => String::new(),
             _ if let Some(why) = stall => format!("; {why}"),
             Outcome::GivenUp if self.trace.begun.is_none() => "; it had not started".to_owned(),
             Outcome::GivenUp => {
-                let now = self.goes_on().unwrap_or_default();
+                let now = now.map(|now| self.goes_on(&now)).unwrap_or_default();
                 format!("; it ignores the interrupt, and the session is busy until it ends{now}")
             }
             _ => String::new(),

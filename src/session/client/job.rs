@@ -1,7 +1,8 @@
 //! A delivered command, as its call describes it to the relay, and the relay to another call that attaches to
 //! it.
 
-use crate::{numbers::number, session::shell::Beginning, worded::worded};
+use super::fields::Fields;
+use crate::{session::shell::Beginning, worded::worded};
 
 worded! {
     /// How far the call has come with it, and so how another goes on.
@@ -39,19 +40,6 @@ pub(crate) struct Job {
     pub(crate) beginning: Beginning,
     /// The number of bytes that had been typed when the last call stopped watching the command.
     pub(crate) typed: u64,
-    pub(crate) flags: JobFlags,
-}
-
-/// A command that was left, and goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LeftJob {
-    /// The level of its shell, and the number of that shell's completion before it.
-    pub(crate) level: usize,
-    pub(crate) last: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct JobFlags {
     /// It was delivered by a key.
     pub(crate) by_key: bool,
     /// The output comes from another terminal.
@@ -62,42 +50,41 @@ pub(crate) struct JobFlags {
     pub(crate) marks_end: bool,
 }
 
-impl JobFlags {
-    fn bits(self) -> [bool; 4] {
-        let JobFlags { by_key, is_remote, is_nothing, marks_end } = self;
-        [by_key, is_remote, is_nothing, marks_end]
-    }
-
-    fn encode(self) -> String {
-        self.bits().into_iter().map(|bit| if bit { '1' } else { '0' }).collect()
-    }
-
-    fn decode(word: &str) -> Option<JobFlags> {
-        let bits: Vec<bool> = word.bytes().map(|digit| digit == b'1').collect();
-        let [by_key, is_remote, is_nothing, marks_end] = bits[..] else { return None };
-        Some(JobFlags { by_key, is_remote, is_nothing, marks_end })
-    }
+/// A command that was left, and goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeftJob {
+    /// The level of its shell, and the number of that shell's completion before it.
+    pub(crate) level: usize,
+    pub(crate) last: u64,
 }
 
 impl Job {
-    pub(super) fn encode(&self) -> String {
-        let Job { handed, place, last, ahead, level, lines, beginning, typed, flags } = *self;
-        let (handed, beginning) = (handed.word(), beginning.word());
-        format!("{handed} {place} {last} {ahead} {level} {lines} {beginning} {typed} {}", flags.encode())
+    /// The line that begins with `job`.
+    pub(super) fn encode(mut self) -> String {
+        let mut fields = Fields::of_line("job");
+        self.visit(&mut fields);
+        fields.line + "\n"
     }
 
-    pub(super) fn decode(words: &[&str]) -> Option<Job> {
-        let [handed, place, last, ahead, level, lines, beginning, typed, flags] = *words else { return None };
-        Some(Job {
-            handed: Handed::parse(handed)?,
-            place: number(place.as_bytes())?,
-            last: number(last.as_bytes())?,
-            ahead: ahead.parse().ok()?,
-            level: level.parse().ok()?,
-            lines: lines.parse().ok()?,
-            beginning: Beginning::parse(beginning)?,
-            typed: number(typed.as_bytes())?,
-            flags: JobFlags::decode(flags)?,
-        })
+    pub(super) fn decode(words: &str) -> Option<Job> {
+        let mut job = Job::default();
+        job.visit(&mut Fields::given(words)?)?;
+        Some(job)
+    }
+
+    fn visit(&mut self, fields: &mut Fields<'_>) -> Option<()> {
+        fields.word("handed", &mut self.handed, Handed::word, Handed::parse)?;
+        fields.number("place", &mut self.place)?;
+        fields.number("last", &mut self.last)?;
+        fields.number("ahead", &mut self.ahead)?;
+        fields.number("level", &mut self.level)?;
+        fields.number("lines", &mut self.lines)?;
+        fields.word("beginning", &mut self.beginning, Beginning::word, Beginning::parse)?;
+        fields.number("typed", &mut self.typed)?;
+        fields.flag("by-key", &mut self.by_key);
+        fields.flag("remote", &mut self.is_remote);
+        fields.flag("nothing", &mut self.is_nothing);
+        fields.flag("marks-end", &mut self.marks_end);
+        Some(())
     }
 }

@@ -85,32 +85,18 @@ pub(crate) enum RelayRequest {
 impl RelayRequest {
     /// Does it act on the session, for a client that waits for the result?
     pub(crate) fn acts(&self) -> bool {
-        match self {
+        matches!(
+            self,
             RelayRequest::Type { .. }
-            | RelayRequest::Interrupt
-            | RelayRequest::Press { .. }
-            | RelayRequest::Secret { .. }
-            | RelayRequest::Report { .. }
-            | RelayRequest::Resize { .. }
-            | RelayRequest::Level { .. }
-            | RelayRequest::Hide { .. }
-            | RelayRequest::View { .. } => true,
-            RelayRequest::Follow { .. }
-            | RelayRequest::Snapshot { .. }
-            | RelayRequest::Turn
-            | RelayRequest::Asked(_)
-            | RelayRequest::Typing { .. }
-            | RelayRequest::Job(_)
-            | RelayRequest::Text { .. }
-            | RelayRequest::Source(_)
-            | RelayRequest::Told
-            | RelayRequest::Attach
-            | RelayRequest::Seen { .. }
-            | RelayRequest::Untranslated { .. }
-            | RelayRequest::Ending { .. }
-            | RelayRequest::Done
-            | RelayRequest::Keeper => false,
-        }
+                | RelayRequest::Interrupt
+                | RelayRequest::Press { .. }
+                | RelayRequest::Secret { .. }
+                | RelayRequest::Report { .. }
+                | RelayRequest::Resize { .. }
+                | RelayRequest::Level { .. }
+                | RelayRequest::Hide { .. }
+                | RelayRequest::View { .. }
+        )
     }
 
     pub(crate) fn encode(&self) -> String {
@@ -128,7 +114,7 @@ impl RelayRequest {
             RelayRequest::Hide { secret } => format!("hide {secret}\n"),
             RelayRequest::Typing { parts, typed } => format!("typing {} {typed}\n", parts.encode()),
             RelayRequest::Seen { offset } => format!("seen {offset}\n"),
-            RelayRequest::Job(job) => format!("job {}\n", job.encode()),
+            RelayRequest::Job(job) => job.encode(),
             RelayRequest::Text { bytes } => format!("text {}\n", hex(bytes)),
             RelayRequest::Source(source) => format!("source {}\n", source.word()),
             RelayRequest::Told => "told\n".to_owned(),
@@ -148,16 +134,14 @@ impl RelayRequest {
     /// `line` comes without its end.
     pub(crate) fn decode(line: &[u8]) -> Option<RelayRequest> {
         let line = std::str::from_utf8(line).ok()?;
+        if let Some(words) = line.strip_prefix("job ") {
+            return Job::decode(words).map(RelayRequest::Job);
+        }
         Some(match line.split(' ').collect::<Vec<_>>()[..] {
-            ["follow", seen] => RelayRequest::Follow { seen: seen.parse().ok()?, as_who: Follower::Viewer },
-            ["follow", seen, "sized"] => {
-                RelayRequest::Follow { seen: seen.parse().ok()?, as_who: Follower::SizedViewer }
-            }
-            ["follow", seen, "waits"] => {
-                RelayRequest::Follow { seen: seen.parse().ok()?, as_who: Follower::Waiter }
-            }
-            ["follow", seen, "runs"] => {
-                RelayRequest::Follow { seen: seen.parse().ok()?, as_who: Follower::Runner }
+            ["follow", seen, ref who @ ..] => {
+                let all = [Follower::Viewer, Follower::SizedViewer, Follower::Waiter, Follower::Runner];
+                let as_who = all.into_iter().find(|each| each.word().trim_start() == who.join(" "))?;
+                RelayRequest::Follow { seen: seen.parse().ok()?, as_who }
             }
             ["report", length] => RelayRequest::Report { length: length.parse().ok()? },
             ["type", length] => RelayRequest::Type { length: length.parse().ok()? },
@@ -184,7 +168,6 @@ impl RelayRequest {
                 RelayRequest::Typing { parts: Parts::decode(parts)?, typed: typed.parse().ok()? }
             }
             ["seen", offset] => RelayRequest::Seen { offset: offset.parse().ok()? },
-            ["job", ref words @ ..] => RelayRequest::Job(Job::decode(words)?),
             ["text", bytes] => RelayRequest::Text { bytes: parse_hex(bytes)? },
             ["source", word] => RelayRequest::Source(InputSource::parse(word)?),
             ["told"] => RelayRequest::Told,
@@ -290,7 +273,7 @@ impl Response {
             }
             Response::Refused { why } => format!("refused {why}\n"),
             Response::Noted => "noted\n".to_owned(),
-            Response::Job(job) => format!("job {}\n", job.encode()),
+            Response::Job(job) => job.encode(),
             Response::NoJob => "no-job\n".to_owned(),
             Response::Turn { queued, asked } => {
                 let asked = asked.map(|Asked { pid, prompt }| format!(" {pid} {prompt:016x}"));
@@ -304,8 +287,7 @@ impl Response {
     pub(crate) fn decode(line: &[u8]) -> Option<Response> {
         let line = std::str::from_utf8(line).ok()?;
         if let Some(words) = line.strip_prefix("job ") {
-            let job = Job::decode(&words.split(' ').collect::<Vec<_>>());
-            return job.map(|job| Response::Job(Box::new(job)));
+            return Job::decode(words).map(|job| Response::Job(Box::new(job)));
         }
         if let Some(words) = line.strip_prefix("untranslated") {
             let range = |word: &str| {
@@ -363,7 +345,7 @@ mod tests {
             Activity, Because, ProgramSaid, Report, ReportState,
             client::{
                 input_history::{InputHistory, Keys, Mode},
-                job::{Handed, JobFlags, LeftJob},
+                job::{Handed, LeftJob},
                 snapshot::{Folder, Front, Input, Reads},
             },
             shell::Beginning,
@@ -383,7 +365,9 @@ mod tests {
             lines: 9,
             beginning: Beginning::Text,
             typed: 10,
-            flags: JobFlags { is_remote: true, marks_end: true, ..JobFlags::default() },
+            is_remote: true,
+            marks_end: true,
+            ..Job::default()
         }
     }
 
@@ -560,7 +544,7 @@ mod tests {
             "report 12",
             "snapshot seen=3 activity=waiting because=quiet turn=done since=5.000001 attended= folder=there,2f",
             "snapshot 3",
-            "snapshot offset=7 unread=3 terminal=raw stalled=61 input=far,5,1,1",
+            "snapshot offset=7 unread=3 terminal=raw stalled=61 reads=far held=5 least=1 timer=",
             "keeper",
             "follow 7",
             "type 12",
@@ -572,8 +556,8 @@ mod tests {
             "turn",
             "ended 137",
             "typed 5 held",
-            "snapshot keys=yes,no,no,yes,no,4,3,28,k5 typing=7,9,7l6869,8p folder=removed,2f61",
-            "snapshot prompt=stands lines= level=1 size=80x24 modes=5 program=7,010,-,61 successor=61",
+            "snapshot keys= cursor= kitty=5 eof=4 signals=031c typing=7,9,7l6869,8p folder=removed,2f61",
+            "snapshot prompt=stands lines= level=1 size=80x24 modes=5 program= pid=7 name=61 waits= successor=61",
         ];
         for (seed, mut random) in rounds(500) {
             for line in LINES {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::fields::Fields;
 use super::input_history::InputHistory;
 use super::job::LeftJob;
 use super::protocol::{ForegroundProgram, KeyModes, PromptState, TerminalState};
@@ -9,7 +10,7 @@ use super::protocol::{ForegroundProgram, KeyModes, PromptState, TerminalState};
 use crate::{
     json::{Object, Value},
     numbers::{hex, parse_hex, parse_seconds, seconds},
-    session::{Activity, Because, ProgramSaid, Report, ReportState},
+    session::{Activity, Because, ProgramSaid, Report, ReportState, shell::Dialect},
     sys::pty::Size,
     terminal::queries::PrivateModes,
     worded::worded,
@@ -104,20 +105,15 @@ impl Input {
         }
     }
 
-    fn encode(&self) -> Option<String> {
-        let (held, least) = (self.held.as_millis(), self.least.as_millis());
-        Some(format!("{},{held},{least},{}", self.reads?.word(), u8::from(self.has_timer)))
-    }
-
-    fn decode(told: &str) -> Option<Input> {
-        let millis = |number: &str| number.parse().ok().map(Duration::from_millis);
-        let [reads, held, least, timer] = told.split(',').collect::<Vec<_>>()[..] else { return None };
-        Some(Input {
-            reads: Some(Reads::parse(reads)?),
-            held: millis(held)?,
-            least: millis(least)?,
-            has_timer: timer == "1",
-        })
+    fn visit(&mut self, fields: &mut Fields<'_>) -> Option<()> {
+        fields.maybe_word("reads", &mut self.reads, Reads::word, Reads::parse)?;
+        for (name, time) in [("held", &mut self.held), ("least", &mut self.least)] {
+            let mut some = Some(*time).filter(|time| !time.is_zero());
+            fields.millis(name, &mut some)?;
+            *time = some.unwrap_or_default();
+        }
+        fields.flag("timer", &mut self.has_timer);
+        Some(())
     }
 
     /// The time until the wait has lasted that long, if nothing happens; `None`: no program reads.
@@ -313,6 +309,12 @@ impl Snapshot {
         number(self.last, -1) - number(self.seq, if self.last.is_some() { 0 } else { -1 })
     }
 
+    /// For `Parts::SHELL`: the shell waits for another line though it executes nothing: for the rest of a
+    /// command, or because it has rejected the last.
+    pub(crate) fn wants_rest(&self) -> bool {
+        self.prompt == PromptState::Entered && self.shell_waits
+    }
+
     /// The foreground program behind these words, if it is not the shell that reports; else nothing.
     pub(crate) fn named_program(&self, lead: &str) -> String {
         let named = self.program.as_ref().and_then(ForegroundProgram::named);
@@ -326,31 +328,26 @@ impl Snapshot {
     }
 
     pub(super) fn encode(&self) -> String {
-        let mut fields = Fields { given: None, line: "snapshot".to_owned() };
+        let mut fields = Fields::of_line("snapshot");
         self.clone().visit(&mut fields);
         fields.line + "\n"
     }
 
     /// Unknown fields are skipped: a relay of another version may send more.
     pub(super) fn decode(words: &str) -> Option<Snapshot> {
-        let given = words.split(' ').map(|field| field.split_once('=')).collect::<Option<_>>()?;
         let mut snapshot = Snapshot::default();
-        snapshot.visit(&mut Fields { given: Some(given), line: String::new() })?;
+        snapshot.visit(&mut Fields::given(words)?)?;
         Some(snapshot)
     }
 
     /// Writes or reads each field. `None`: one is not what it should be.
     fn visit(&mut self, fields: &mut Fields<'_>) -> Option<()> {
-        let mut level = self.level as u64;
         fields.number("offset", &mut self.offset)?;
         fields.maybe("last", &mut self.last)?;
         fields.maybe("awaited", &mut self.awaited)?;
-        if let Some(told) = fields.other("prompt", || Some(self.prompt.word().to_owned())) {
-            self.prompt = PromptState::parse(told)?;
-        }
+        fields.word("prompt", &mut self.prompt, PromptState::word, PromptState::parse)?;
         fields.flag("lines", &mut self.lines);
-        fields.number("level", &mut level)?;
-        self.level = level as usize;
+        fields.number("level", &mut self.level)?;
         fields.maybe("seq", &mut self.seq)?;
         fields.millis("lasted", &mut self.lasted)?;
         fields.flag("interrupted", &mut self.interrupted);
@@ -386,15 +383,11 @@ impl Snapshot {
             self.said = ProgramSaid::decode(&parse_hex(told)?)?;
         }
         fields.number("seen", &mut self.seen)?;
-        if let Some(told) = fields.other("activity", || Some(self.activity?.word().to_owned())) {
-            self.activity = Some(Activity::parse(told)?);
-        }
+        fields.maybe_word("activity", &mut self.activity, Activity::word, Activity::parse)?;
         if let Some(told) = fields.other("because", || Some(self.because?.word().to_owned())) {
             self.because = Because::parse(told);
         }
-        if let Some(told) = fields.other("turn", || Some(self.turn?.word().to_owned())) {
-            self.turn = Some(ReportState::parse(told)?);
-        }
+        fields.maybe_word("turn", &mut self.turn, ReportState::word, ReportState::parse)?;
         if let Some(told) = fields.other("since", || Some(seconds(self.since, 6))) {
             let since = parse_seconds(told.as_bytes());
             self.since = since.filter(|since| since.subsec_nanos() % 1_000 == 0)?;
@@ -411,8 +404,17 @@ impl Snapshot {
         if let Some(told) = fields.other("folder", || self.folder.as_ref().map(Folder::encode)) {
             self.folder = Some(Folder::decode(told)?);
         }
-        if let Some(told) = fields.other("keys", || self.keys.as_ref().map(KeyModes::encode)) {
-            self.keys = Some(KeyModes::decode(told)?);
+        if let Some(keys) = fields.part("keys", &mut self.keys) {
+            fields.flag("cursor", &mut keys.application.cursor);
+            fields.flag("keypad", &mut keys.application.keypad);
+            fields.number("kitty", &mut keys.application.kitty)?;
+            fields.flag("paste", &mut keys.bracketed_paste);
+            fields.flag("secret", &mut keys.secret);
+            fields.flag("half-line", &mut keys.half_line);
+            fields.maybe("eof", &mut keys.end_of_input)?;
+            if let Some(told) = fields.other("signals", || Some(hex(&keys.signals))) {
+                keys.signals = parse_hex(told)?;
+            }
         }
         let typing = || self.typing.as_ref().map(|typing| typing.encode().replace(' ', ","));
         if let Some(told) = fields.other("typing", typing) {
@@ -422,87 +424,18 @@ impl Snapshot {
         if let Some(told) = fields.other("terminal", || Some(self.doing.to_string())) {
             self.doing = TerminalState::parse(told).unwrap_or_default();
         }
-        if let Some(told) = fields.other("input", || self.input.encode()) {
-            self.input = Input::decode(told)?;
-        }
-        if let Some(told) = fields.other("program", || self.program.as_ref().map(ForegroundProgram::encode)) {
-            self.program = Some(ForegroundProgram::decode(told)?);
+        self.input.visit(fields)?;
+        if let Some(program) = fields.part("program", &mut self.program) {
+            fields.number("pid", &mut program.pid)?;
+            if let Some(told) = fields.other("name", || Some(hex(program.name.as_bytes()))) {
+                program.name = String::from_utf8_lossy(&parse_hex(told)?).into_owned();
+            }
+            fields.flag("is-shell", &mut program.is_shell);
+            fields.flag("waits", &mut program.waits);
+            fields.flag("elsewhere", &mut program.leads_elsewhere);
+            fields.maybe_word("dialect", &mut program.shell, Dialect::word, Dialect::parse)?;
         }
         fields.flag("shell-waits", &mut self.shell_waits);
         fields.text("successor", &mut self.successor)
-    }
-}
-
-/// The fields of a snapshot's line.
-struct Fields<'a> {
-    /// Those to read; `None`: they are written.
-    given: Option<Vec<(&'a str, &'a str)>>,
-    line: String,
-}
-
-impl<'a> Fields<'a> {
-    /// A given field.
-    fn given(&self, name: &str) -> Option<&'a str> {
-        self.given.as_ref()?.iter().find(|(other, _)| *other == name).map(|(_, told)| *told)
-    }
-
-    /// Writes a field if it has a value, or returns the given one.
-    fn other(&mut self, name: &str, value: impl FnOnce() -> Option<String>) -> Option<&'a str> {
-        if self.given.is_some() {
-            return self.given(name);
-        }
-        if let Some(value) = value() {
-            self.write(name, &value);
-        }
-        None
-    }
-
-    fn write(&mut self, name: &str, value: &str) {
-        self.line.extend([" ", name, "=", value]);
-    }
-
-    fn flag(&mut self, name: &str, flag: &mut bool) {
-        if self.given.is_some() {
-            *flag = self.given(name).is_some();
-        } else if *flag {
-            self.write(name, "");
-        }
-    }
-
-    fn maybe(&mut self, name: &str, number: &mut Option<u64>) -> Option<()> {
-        if self.given.is_some() {
-            if let Some(told) = self.given(name) {
-                *number = Some(told.parse().ok()?);
-            }
-        } else if let Some(number) = number {
-            self.write(name, &number.to_string());
-        }
-        Some(())
-    }
-
-    /// A number that is 0 if it is not given.
-    fn number(&mut self, name: &str, number: &mut u64) -> Option<()> {
-        let mut value = Some(*number).filter(|number| *number != 0);
-        self.maybe(name, &mut value)?;
-        *number = value.unwrap_or(0);
-        Some(())
-    }
-
-    fn millis(&mut self, name: &str, time: &mut Option<Duration>) -> Option<()> {
-        let mut millis = time.map(|time| time.as_millis() as u64);
-        self.maybe(name, &mut millis)?;
-        *time = millis.map(Duration::from_millis);
-        Some(())
-    }
-
-    fn text(&mut self, name: &str, text: &mut Option<String>) -> Option<()> {
-        if self.given.is_some() {
-            if let Some(told) = self.given(name) {
-                *text = Some(String::from_utf8(parse_hex(told)?).ok()?);
-            }
-        } else if let Some(text) = text {
-            self.write(name, &hex(text.as_bytes()));
-        }
-        Some(())
     }
 }

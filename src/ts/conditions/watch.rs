@@ -8,7 +8,7 @@ use crate::{
     session::{
         Activity, Because, Completion, OutputLog, Piece, ScreenCache, SessionDir, Verdict,
         client::{
-            Diagnosis, PromptState, RelayClient, TerminalState, WaitOutcome,
+            Diagnosis, RelayClient, TerminalState, WaitOutcome,
             input_history::InputHistory,
             snapshot::{Parts, Reads, Snapshot},
             waiting::{self, HELD, OVER, Waits},
@@ -300,14 +300,14 @@ impl<'a> SessionWatch<'a> {
         self.looked_at < self.goal
     }
 
-    /// Queries the typed input; [`SessionWatch::look`] receives it. We read the length of the log
-    /// first, so that we search no echo of input that we do not know.
+    /// Asks for one view of all that the conditions need, with the typed input; [`SessionWatch::look`] receives
+    /// it. We read the length of the log first, so that we search no echo of input that we do not know.
     fn ask(&mut self) -> Result<()> {
         self.asked = Some(self.log.length().trying(self.what())?);
         match &mut self.client {
             // If the session has ended, the answer shows it.
             Some(client) if !self.conditions.are_at_a_glance() => {
-                client.ask_typing(Parts::NONE, self.known).map(drop)
+                client.ask_typing(self.conditions.parts(), self.known).map(drop)
             }
             _ => Ok(()),
         }
@@ -316,12 +316,24 @@ impl<'a> SessionWatch<'a> {
     /// To be called after [`SessionWatch::ask`].
     fn look(&mut self) -> Result<()> {
         (self.stirred, self.is_stalled) = (false, false);
-        let ended = self.has_ended();
-        let found = self.look_at_output(ended)?;
+        let (length, ended) = (self.asked.take().unwrap_or(self.length), self.has_ended());
+        let mut now = None;
+        if !self.conditions.are_at_a_glance()
+            && let Some(client) = &mut self.client
+        {
+            now = client.receive_snapshot()?;
+            if now.is_none() {
+                // It has ended since we looked how long the log is.
+                self.note_end();
+                return Ok(());
+            }
+        }
+        let typing = now.as_mut().and_then(|now| now.typing.take());
+        let found = self.look_at_output(length, typing, ended)?;
         self.stirred |= self.is_behind();
         self.met = match found {
             // A match in the output counts before what follows it.
-            None if !self.is_behind() => self.look_at_rest(ended)?,
+            None if !self.is_behind() => self.look_at_rest(now.as_ref())?,
             found => found,
         };
         Ok(())
@@ -332,14 +344,12 @@ impl<'a> SessionWatch<'a> {
     }
 
     /// Looks at the next step of it.
-    fn look_at_output(&mut self, ended: bool) -> Result<Option<Met>> {
-        let length = self.asked.take().unwrap_or(self.length);
-        let typing = match &mut self.client {
-            Some(client) if !self.conditions.are_at_a_glance() => {
-                client.receive_snapshot()?.and_then(|now| now.typing)
-            }
-            _ => None,
-        };
+    fn look_at_output(
+        &mut self,
+        length: u64,
+        typing: Option<InputHistory>,
+        ended: bool,
+    ) -> Result<Option<Met>> {
         if let Some(typing) = typing.or_else(|| known_after(InputHistory::last_of(self.session), self.known))
         {
             if typing.total > self.known {
@@ -430,8 +440,9 @@ impl<'a> SessionWatch<'a> {
         self.met(condition, text::escaped(&text))
     }
 
-    fn doing(&mut self) -> Result<Option<TerminalState>> {
-        self.client.as_mut().map_or(Ok(None), RelayClient::doing)
+    fn is_running(&mut self) -> Result<bool> {
+        let doing = self.client.as_mut().map_or(Ok(None), RelayClient::doing)?;
+        Ok(doing == Some(TerminalState::Running))
     }
 
     /// Was it a `run` or an `ask` that caused this completion?
@@ -439,14 +450,9 @@ impl<'a> SessionWatch<'a> {
         self.session.claims().is_ok_and(|claims| claims.contains(&seq))
     }
 
-    fn look_at_rest(&mut self, ended: bool) -> Result<Option<Met>> {
+    /// `now` is `None` if the session has ended, or the relay reports the activity.
+    fn look_at_rest(&mut self, now: Option<&Snapshot>) -> Result<Option<Met>> {
         if self.conditions.complete && self.done.is_none() {
-            let now = self.client.as_mut().map_or(Ok(None), |client| client.snapshot(Parts::NONE))?;
-            if now.is_none() && !ended {
-                // It has ended since we looked how long the log is.
-                self.note_end();
-                return Ok(None);
-            }
             let (offset, may_be, awaited) = match now {
                 Some(now) => (now.offset, now.last >= Some(self.completion), now.awaited),
                 None => (self.length, true, None),
@@ -461,7 +467,7 @@ impl<'a> SessionWatch<'a> {
                         self.session.completion_from(awaited)?
                     }
                     // The shell may be about to execute what it has read by now.
-                    None if self.doing()? == Some(TerminalState::Running) => {
+                    None if self.is_running()? => {
                         self.look_again = self.look_again.min(Deadline::after(LOOK_AHEAD));
                         None
                     }
@@ -474,17 +480,13 @@ impl<'a> SessionWatch<'a> {
         if let Some((offset, code)) = self.done {
             return Ok(if self.has_seen(offset) { self.met("complete", code.to_string()) } else { None });
         }
-        if ended {
+        if self.has_ended() {
             let code = self.session.exit_code()?;
             let code = code.map_or("unknown".to_owned(), |code| code.to_string());
             return Ok(if self.conditions.exit { self.met("exit", code) } else { None });
         }
-        let met = self.look_at_stillness()?;
-        if met.is_some()
-            && !self.conditions.are_at_a_glance()
-            && let Some(client) = &mut self.client
-            && client.stall()?.is_some()
-        {
+        let met = self.look_at_stillness(now)?;
+        if met.is_some() && now.is_some_and(|now| now.stalled.is_some()) {
             // More has been printed than there is room for.
             self.is_stalled = true;
             self.look_again = Deadline::after(LOOK_STALLED);
@@ -494,14 +496,15 @@ impl<'a> SessionWatch<'a> {
     }
 
     /// Conditions that can be met without output.
-    fn look_at_stillness(&mut self) -> Result<Option<Met>> {
+    fn look_at_stillness(&mut self, now: Option<&Snapshot>) -> Result<Option<Met>> {
         if self.conditions.is_of_standing()
             && let Some(met) = self.look_at_standing()?
         {
             return Ok(Some(met));
         }
         if self.conditions.look_for_input()
-            && let Some(doing) = self.look_for_input()?
+            && let Some(now) = now
+            && let Some(doing) = self.look_for_input(now)?
         {
             return Ok(self.met("input", doing.word()));
         }
@@ -576,9 +579,7 @@ impl<'a> SessionWatch<'a> {
 
     /// We poll: the kernel sends no event when a process goes to sleep in a read. So we check after
     /// each change, and again at growing intervals.
-    fn look_for_input(&mut self) -> Result<Option<TerminalState>> {
-        let Some(client) = &mut self.client else { return Ok(None) };
-        let Some(now) = client.snapshot(Parts::INPUT)? else { return Ok(None) };
+    fn look_for_input(&mut self, now: &Snapshot) -> Result<Option<TerminalState>> {
         let Some(remaining) = now.input.remaining(HELD) else {
             self.look_later(Duration::ZERO);
             return Ok(None);
@@ -589,8 +590,8 @@ impl<'a> SessionWatch<'a> {
         }
         let asks = self.conditions.asks && matches!(now.asks(self.session, HELD)?, Some(Waits::Now));
         let waits = asks
-            || (self.conditions.input || self.conditions.passed_over && self.is_passed_over()?)
-                && self.is_ready(&now)?;
+            || (self.conditions.input || self.conditions.passed_over && self.wants_rest()?)
+                && self.is_ready(now)?;
         if waits && self.has_seen(now.offset) {
             return Ok(Some(now.doing));
         }
@@ -667,11 +668,9 @@ impl<'a> SessionWatch<'a> {
         Ok((from + start as u64, text::asks(&String::from_utf8_lossy(&line))))
     }
 
-    fn is_passed_over(&mut self) -> Result<bool> {
+    fn wants_rest(&mut self) -> Result<bool> {
         let Some(client) = &mut self.client else { return Ok(false) };
-        Ok(client
-            .snapshot(Parts::SHELL)?
-            .is_some_and(|now| now.prompt == PromptState::Entered && now.shell_waits))
+        Ok(client.snapshot(Parts::SHELL)?.is_some_and(|now| now.wants_rest()))
     }
 
     /// The error if the condition was not met.

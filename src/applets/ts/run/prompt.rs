@@ -272,7 +272,7 @@ fn is_handed_by_key(level: usize, dialect: Dialect) -> bool {
 /// The shell's place nevertheless, if it is at its prompt, but something keeps it from reporting that: the
 /// hooks are part of the typed text, and repair what is gone. Else the error.
 pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: TerminalState) -> Result<Snapshot> {
-    let parts = Parts::SHELL.and(Parts::PROGRAM);
+    let parts = Parts::SHELL.and(Parts::PROGRAM).and(Parts::KEYS);
     let mut now = turn.snapshot(parts)?.ok_or_else(|| session.ended())?;
     if let Some(stall) = now.stall() {
         return Err(busy(session, doing, &stall, ""));
@@ -280,12 +280,12 @@ pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Termina
     if now.seq.is_some()
         && now.shell_waits
         && now.successor.is_none()
-        && (session.ends_with_prompt(now.offset)? || edits_unreported(session, turn, &now)?)
+        && (session.ends_with_prompt(now.offset)? || edits_unreported(session, &now)?)
     {
         return Ok(now);
     }
     if let Some(name) = &now.successor {
-        return Err(busy(session, doing, &replaced(session, turn, name)?, ""));
+        return Err(busy(session, doing, &replaced(session, &now, name), ""));
     }
     now.doing = doing;
     let (why, fix) = foreground::in_the_way(session, &now);
@@ -294,10 +294,10 @@ pub(super) fn stuck(session: &SessionDir, turn: &mut RelayClient, doing: Termina
 
 /// Is it at a prompt that it has not marked? Its last command is over, and its editor is on; if it reads a
 /// line for a command all the same, zsh knows that, and takes nothing.
-fn edits_unreported(session: &SessionDir, turn: &mut RelayClient, place: &Snapshot) -> Result<bool> {
+fn edits_unreported(session: &SessionDir, place: &Snapshot) -> Result<bool> {
     let can_be_asked =
         place.level == 0 && place.prompt == PromptState::Coming && session.dialect(0)? == Dialect::Zsh;
-    Ok(can_be_asked && turn.modes()?.is_some_and(|modes| modes.bracketed_paste))
+    Ok(can_be_asked && place.keys.as_ref().is_some_and(|modes| modes.bracketed_paste))
 }
 
 fn busy(session: &SessionDir, doing: TerminalState, why: &str, fix: &str) -> Failure {
@@ -311,19 +311,16 @@ fn busy(session: &SessionDir, doing: TerminalState, why: &str, fix: &str) -> Fai
 }
 
 /// The error if a program of this name has replaced the session's shell.
-pub(super) fn replaced(session: &SessionDir, turn: &mut RelayClient, name: &str) -> Result<String> {
+pub(super) fn replaced(session: &SessionDir, now: &Snapshot, name: &str) -> String {
     let handle = session.handle();
-    let is_shell = turn
-        .snapshot(Parts::PROGRAM)?
-        .and_then(|now| now.program)
-        .is_some_and(|holder| holder.shell.is_some());
+    let is_shell = now.program.as_ref().is_some_and(|holder| holder.shell.is_some());
     let way = match is_shell {
         true => format!(
             "try 'nbs-ts integrate {handle}' to make run work in it, 'nbs-ts ask {handle} TEXT' to talk to it"
         ),
         false => "try 'nbs-ts ask'".to_owned(),
     };
-    Ok(format!("'{name}' replaced the shell; {way}"))
+    format!("'{name}' replaced the shell; {way}")
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ impl Run<'_> {
         match now.asks(self.session, after)? {
             // Output that has come meanwhile belongs to the question, or is the command's end.
             Some(Waits::Now) if now.offset > self.trace.next => self.question.note_change(),
-            Some(Waits::Now) if !self.is_stalled()? => return Ok(Some(now)),
+            Some(Waits::Now) if !self.is_stalled(&now) => return Ok(Some(now)),
             Some(Waits::Perhaps(again)) => {
                 self.question.interval = FIRST_LOOK;
                 self.question.look = again;
@@ -126,9 +126,7 @@ impl Run<'_> {
     }
 
     /// The command has been interrupted, and goes on: the text about its state.
-    pub(super) fn goes_on(&mut self) -> Result<String> {
-        let parts = Parts::TERMINAL.and(Parts::PROGRAM);
-        let now = self.relay.snapshot(parts)?.ok_or_else(|| self.session.ended())?;
-        Ok(format!("{}; {}", now.named_program(": "), next_step(self.session, &now, Blocked::Interrupt)))
+    pub(super) fn goes_on(&self, now: &Snapshot) -> String {
+        format!("{}; {}", now.named_program(": "), next_step(self.session, now, Blocked::Interrupt))
     }
 }

@@ -10,7 +10,7 @@ use crate::{
         client::{
             Parts, RelayClient,
             input_history::{InputHistory, Mode},
-            job::{Handed, JobFlags},
+            job::Handed,
         },
         shell::{CommandDelivery, CommandTracker},
     },
@@ -32,8 +32,7 @@ impl<'a> Run<'a> {
                 session.handle()
             ))
         })?;
-        let JobFlags { by_key, is_remote, is_nothing, marks_end } = job.flags;
-        let deliver = if by_key { CommandDelivery::by_key } else { CommandDelivery::typed };
+        let deliver = if job.by_key { CommandDelivery::by_key } else { CommandDelivery::typed };
         let handover = deliver(session.dialect(job.level)?, job.beginning);
         let marks = session.marks(job.place, job.level, Some(job.last))?;
         let trace = match job.handed {
@@ -45,7 +44,7 @@ impl<'a> Run<'a> {
             run.trace.note_typed(job.place);
         }
         (run.level, run.ahead, run.attempts) = (job.level, job.ahead, 1);
-        (run.is_remote, run.is_nothing, run.trace.marks_end) = (is_remote, is_nothing, marks_end);
+        (run.is_remote, run.is_nothing, run.trace.marks_end) = (job.is_remote, job.is_nothing, job.marks_end);
         run.answers = Some(AnswerEchoes { known: job.typed, pending: VecDeque::new() });
         run.confirmed = job.place;
         run.printer.from = job.place;

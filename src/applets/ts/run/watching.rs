@@ -7,7 +7,7 @@ use crate::{
     cli,
     outcome::{Failure, Result},
     session::{
-        client::{Diagnosis, GLANCE, Parts, PromptState, TerminalState, WaitOutcome, sending},
+        client::{Diagnosis, GLANCE, Parts, PromptState, Snapshot, TerminalState, WaitOutcome, sending},
         shell::{DeliveredBy, LOOK, Stage},
     },
     sys::deadline::Deadline,
@@ -219,9 +219,11 @@ impl Run<'_> {
         if !doubt.look.has_passed() {
             return Ok(ControlFlow::Continue(false));
         }
+        let parts = Parts::SHELL.and(Parts::TERMINAL).and(Parts::KEYS);
+        let now = self.relay.snapshot(parts)?.unwrap_or_default();
+        let is_stalled = self.is_stalled(&now);
         if doubt.of == DoubtOf::Beginning {
-            let is_passed_over = self.is_passed_over()?;
-            if !doubt.handle(!self.is_stalled()? && is_passed_over, is_interrupted) {
+            if !doubt.handle(!is_stalled && self.is_passed_over(&now), is_interrupted) {
                 return Ok(ControlFlow::Continue(false));
             }
             if is_interrupted {
@@ -240,22 +242,31 @@ impl Run<'_> {
             *doubt = Recheck::new(false);
             return Ok(ControlFlow::Continue(false));
         }
-        let lost = self.lost()?;
-        let lost = if self.is_stalled()? { None } else { lost };
+        let lost = if is_stalled { None } else { self.lost(&now)? };
         let is_certain = doubt.handle(lost.is_some(), is_interrupted);
         let Some(lost) = lost.filter(|_| is_certain) else { return Ok(ControlFlow::Continue(false)) };
-        // Its report may be on its way to the log.
-        if matches!(lost, UnreportedEnd::Unreported) && self.ask_how_it_ended()? {
-            doubt.look = Deadline::after(BEGIN);
-            return Ok(ControlFlow::Continue(true));
-        }
-        Ok(ControlFlow::Break(Outcome::Lost(self.reason(lost)?)))
+        let why = match lost {
+            UnreportedEnd::Replaced(name) => {
+                let now = self.relay.snapshot(Parts::PROGRAM)?.unwrap_or_default();
+                replaced(self.session, &now, &name)
+            }
+            // Its report may be on its way to the log.
+            UnreportedEnd::Unreported if self.ask_how_it_ended()? => {
+                doubt.look = Deadline::after(BEGIN);
+                return Ok(ControlFlow::Continue(true));
+            }
+            UnreportedEnd::Unreported => "the shell did not report the exit code: something prevents it \
+                                          ('enable -n', functions or aliases named as builtins or reserved \
+                                          words, readonly variables)"
+                .to_owned(),
+        };
+        Ok(ControlFlow::Break(Outcome::Lost(why)))
     }
 
     /// Is there no space for the output? Then the output does not show the state of the command. Prints that
     /// once.
-    pub(super) fn is_stalled(&mut self) -> Result<bool> {
-        let stall = self.relay.stall()?;
+    pub(super) fn is_stalled(&mut self, now: &Snapshot) -> bool {
+        let stall = now.stall();
         if let Some(why) = &stall
             && !std::mem::replace(&mut self.has_told_stall, true)
             && !self.wishes.json
@@ -265,7 +276,7 @@ impl Run<'_> {
                 &format!("session '{}' cannot write its output: {why}", self.session.handle()),
             );
         }
-        Ok(stall.is_some())
+        stall.is_some()
     }
 
     /// Interrupts the command; `false` if the session has ended.
@@ -296,15 +307,12 @@ impl Run<'_> {
 
     /// Our line has been typed, and the text has not begun: does the shell wait
     /// for another?
-    fn is_passed_over(&mut self) -> Result<bool> {
-        if self.level > 0 {
+    fn is_passed_over(&self, now: &Snapshot) -> bool {
+        match self.level {
+            0 => now.unread == 0 && now.shell_waits,
             // Its time to another machine is unknown: its prompt shows that it arrived.
-            return Ok(self
-                .relay
-                .snapshot(Parts::NONE)?
-                .is_some_and(|place| place.prompt == PromptState::Stands));
+            _ => now.prompt == PromptState::Stands,
         }
-        Ok(self.relay.snapshot(Parts::SHELL)?.is_some_and(|now| now.unread == 0 && now.shell_waits))
     }
 
     /// Not for ever: gives up with the reason.
@@ -363,33 +371,18 @@ impl Run<'_> {
         why
     }
 
-    fn reason(&mut self, lost: UnreportedEnd) -> Result<String> {
-        match lost {
-            UnreportedEnd::Replaced(name) => replaced(self.session, &mut self.relay, &name),
-            UnreportedEnd::Unreported => {
-                Ok("the shell did not report the exit code: something prevents it ('enable \
-                -n', functions or aliases \
-                                    named as builtins or reserved words, readonly variables)"
-                    .to_owned())
-            }
-        }
-    }
-
     /// Why there will never be a mark that reports the command's end, if that is so.
-    fn lost(&mut self) -> Result<Option<UnreportedEnd>> {
-        let parts = Parts::SHELL.and(Parts::TERMINAL);
-        let Some(now) = self.relay.snapshot(parts)? else { return Ok(None) };
+    fn lost(&self, now: &Snapshot) -> Result<Option<UnreportedEnd>> {
         let waits = now.shell_waits;
-        if let Some(name) = now.successor {
+        if let Some(name) = &now.successor {
             // A program that wants nothing may end, and so report its code.
             let asks = waits || now.doing != TerminalState::Running;
-            return Ok(asks.then_some(UnreportedEnd::Replaced(name)));
+            return Ok(asks.then(|| UnreportedEnd::Replaced(name.clone())));
         }
-        let mut unreported = waits && self.session.ends_with_prompt(self.trace.next)?;
-        if waits && !unreported && self.handover.can_look() && self.looks < ATTEMPTS {
-            // A shell that waits with the line editor on is at its prompt, or in `read -e`.
-            unreported = self.relay.modes()?.is_some_and(|modes| modes.bracketed_paste);
-        }
+        // A shell that waits with the line editor on is at its prompt, or in `read -e`.
+        let can_ask = self.handover.can_look() && self.looks < ATTEMPTS;
+        let edits = || now.keys.as_ref().is_some_and(|modes| modes.bracketed_paste);
+        let unreported = waits && (self.session.ends_with_prompt(self.trace.next)? || can_ask && edits());
         Ok(unreported.then_some(UnreportedEnd::Unreported))
     }
 }

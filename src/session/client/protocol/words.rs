@@ -3,7 +3,6 @@
 use std::fmt;
 
 use crate::{
-    numbers::{hex, parse_hex},
     session::shell::Dialect,
     terminal::{keys::Application, text},
     worded::worded,
@@ -38,7 +37,7 @@ impl Follower {
 pub(crate) const INTERRUPT: u8 = 0x03;
 
 /// How a terminal takes keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyModes {
     pub(crate) application: Application,
     /// The program has asked for pasted text to be bracketed.
@@ -51,45 +50,6 @@ pub(crate) struct KeyModes {
     pub(crate) end_of_input: Option<u8>,
     /// The characters that are signals.
     pub(crate) signals: Vec<u8>,
-}
-
-impl KeyModes {
-    pub(in crate::session::client) fn encode(&self) -> String {
-        let Application { cursor, keypad, kitty } = self.application;
-        let flags = [cursor, self.bracketed_paste, self.secret, keypad, self.half_line];
-        let flags: Vec<&str> = flags.map(|flag| if flag { "yes" } else { "no" }).into();
-        let end = self.end_of_input.map_or("-".to_owned(), |byte| byte.to_string());
-        let signals: String = self.signals.iter().map(|byte| format!(",{byte}")).collect();
-        let kitty = if kitty == 0 { String::new() } else { format!(",k{kitty}") };
-        format!("{},{end}{signals}{kitty}", flags.join(","))
-    }
-
-    pub(in crate::session::client) fn decode(words: &str) -> Option<KeyModes> {
-        let mut words: Vec<&str> = words.split(',').collect();
-        let kitty = match words.last().and_then(|word| word.strip_prefix('k')) {
-            Some(flags) => flags.parse().ok()?,
-            None => 0,
-        };
-        if kitty != 0 {
-            words.pop();
-        }
-        let [cursor, bracketed_paste, secret, keypad, half_line, end, signals @ ..] = &words[..] else {
-            return None;
-        };
-        let flag = |word: &str| match word {
-            "yes" => Some(true),
-            "no" => Some(false),
-            _ => None,
-        };
-        Some(KeyModes {
-            application: Application { cursor: flag(cursor)?, keypad: flag(keypad)?, kitty },
-            bracketed_paste: flag(bracketed_paste)?,
-            secret: flag(secret)?,
-            half_line: flag(half_line)?,
-            end_of_input: if *end == "-" { None } else { Some(end.parse().ok()?) },
-            signals: signals.iter().map(|byte| byte.parse().ok()).collect::<Option<_>>()?,
-        })
-    }
 }
 
 /// The size of a terminal, in characters, and how long the log was when it was
@@ -147,7 +107,7 @@ pub(crate) struct Asked {
 }
 
 /// The program that has the foreground.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ForegroundProgram {
     pub(crate) pid: u32,
     pub(crate) name: String,
@@ -161,26 +121,6 @@ pub(crate) struct ForegroundProgram {
 }
 
 impl ForegroundProgram {
-    pub(in crate::session::client) fn encode(&self) -> String {
-        let flags =
-            [self.is_shell, self.waits, self.leads_elsewhere].map(|flag| if flag { '1' } else { '0' });
-        let shell = self.shell.map_or("-", Dialect::word);
-        format!("{},{},{shell},{}", self.pid, String::from_iter(flags), hex(self.name.as_bytes()))
-    }
-
-    pub(in crate::session::client) fn decode(told: &str) -> Option<ForegroundProgram> {
-        let [pid, flags, shell, name] = told.split(',').collect::<Vec<_>>()[..] else { return None };
-        let &[is_shell, waits, leads_elsewhere] = flags.as_bytes() else { return None };
-        Some(ForegroundProgram {
-            pid: pid.parse().ok()?,
-            is_shell: is_shell == b'1',
-            waits: waits == b'1',
-            leads_elsewhere: leads_elsewhere == b'1',
-            shell: Dialect::parse(shell),
-            name: String::from_utf8_lossy(&parse_hex(name)?).into_owned(),
-        })
-    }
-
     /// The program as a part of a sentence, if it is not the shell that reports.
     pub(crate) fn named(&self) -> Option<String> {
         (!self.is_shell).then(|| format!("'{}' is in the foreground", text::escaped(self.name.as_bytes())))
