@@ -303,10 +303,11 @@ fn row(path: &Path) -> Row {
         .first()
         .and_then(|line| line.split_once(" - "))
         .unwrap_or_else(|| panic!("{}: the header does not begin `//! name - summary`", path.display()));
+    let is_declared = text.contains("fn run(call: &CommandLine)");
     let is_called = header.iter().any(|line| line.starts_with("Usage: "));
     let syntax = match page::Page::parse(&help) {
         _ if !is_called => "Syntax { options: \"\", forms: &[], exclusive: &[], needs: &[] }".to_owned(),
-        Ok(page) => syntax(&page),
+        Ok(page) => syntax(&page, is_declared),
         Err(why) => panic!("{}: {why}", path.display()),
     };
     Row {
@@ -315,7 +316,7 @@ fn row(path: &Path) -> Row {
         summary: summary.to_owned(),
         is_called,
         syntax,
-        is_declared: text.contains("fn run(call: &CommandLine)"),
+        is_declared,
         help,
         module: path.file_stem().unwrap().to_str().unwrap().to_owned(),
     }
@@ -341,7 +342,7 @@ fn table(name: &str, about: &str, rows: &[Row], texts: &mut Texts) -> String {
 }
 
 /// What the page says may be given, as an expression; see `src/call.rs`.
-fn syntax(page: &page::Page) -> String {
+fn syntax(page: &page::Page, is_declared: bool) -> String {
     let options: String = page
         .options
         .iter()
@@ -366,6 +367,12 @@ fn syntax(page: &page::Page) -> String {
             .iter()
             .map(|operand| {
                 let usage::Operand { name, is_optional, is_many, is_text } = operand;
+                let is_sound = !is_declared || name.starts_with(|first: char| first.is_ascii_uppercase());
+                assert!(
+                    is_sound,
+                    "{}: '{name}' is neither an option (--name) nor an operand (NAME)",
+                    page.name
+                );
                 format!(
                     "Operand {{ name: {name:?}, is_optional: {is_optional}, is_many: {is_many}, \
                      is_text: {is_text} }}, "
