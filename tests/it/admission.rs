@@ -13,7 +13,7 @@ use crate::{
     confined::can_confine,
     machines::{Elsewhere, name_of},
     page::Page,
-    support::{Ran, Running, Scratch, copy_of_binary, eventually, run, start, state_of},
+    support::{Ran, Running, Scratch, copy_of_binary, eventually, run, signal, start, state_of},
 };
 
 /// The beginning of all scripts in a jail.
@@ -95,10 +95,6 @@ impl Jail<'_> {
     fn file(&self, name: &str) -> String {
         self.root.join(name).display().to_string()
     }
-}
-
-fn signal(name: &str, pid: &str) {
-    run(Command::new("kill").args([name, pid])).code(0);
 }
 
 fn stop(pid: &str) {

@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use crate::{
     person::{self, keys, person},
-    support::{Scratch, eventually, is_running, run, start, state_of, wait_for_tracer},
+    support::{Scratch, eventually, is_running, run, signal, start, state_of, wait_for_tracer},
 };
 
 /// Has the person attach, and waits until the session has the window's size.
@@ -84,7 +84,6 @@ fn all_keys_go_to_the_session_but_the_one_to_leave() {
 fn the_terminal_is_given_back_however_it_ends() {
     let scratch = Scratch::new();
     let person = person(&scratch, "100x30");
-    let kill = |what: &str, pid: &str| run(Command::new("kill").args([what, pid])).code(0);
     let cases: [(&str, &str, i32); 7] = [
         ("nbs-ts attach --interactive", "-TERM", 1),
         ("nbs-viewer", "-TERM", 1),
@@ -94,13 +93,13 @@ fn the_terminal_is_given_back_however_it_ends() {
         ("nbs-ts attach --interactive", "-KILL", 137),
         ("relay", "-KILL", 0),
     ];
-    for (who, signal, code) in cases {
+    for (who, name, code) in cases {
         let session = scratch.create(GREEDY);
         scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
         attach(&scratch, &person, &session, WINDOW);
         sees(&scratch, &person, "ready");
         let pid = if who == "relay" { scratch.file(&session, "daemon_pid") } else { scratch.pid_of(who) };
-        kill(signal, &pid);
+        signal(name, &pid);
         is_back(&scratch, &person, code);
         if who != "relay" {
             has_size(&scratch, &session, USUAL);
@@ -137,10 +136,10 @@ fn the_terminal_is_given_back_to_a_shell_that_has_taken_it_already() {
         let (call, viewer) = (scratch.pid_of("attach --interactive"), scratch.pid_of("nbs-viewer"));
         assert_ne!(modes(), before);
         if stop_viewer {
-            run(Command::new("kill").args(["-STOP", &viewer])).code(0);
+            signal("-STOP", &viewer);
             eventually("the stop", || state_of(&viewer) == Some('T'));
         }
-        run(Command::new("kill").args(["-KILL", &call])).code(0);
+        signal("-KILL", &call);
         eventually("no viewer", || !is_running(&viewer));
         assert_eq!(modes(), before);
         scratch.ts(&["send", &person, "echo back$((1 + 1))"]).code(0);
@@ -156,7 +155,7 @@ fn a_stopped_attach_gives_the_terminal_back_until_it_continues() {
     scratch.ts(&["wait-pattern", &session, "ready"]).code(0);
     attach(&scratch, &person, &session, WINDOW);
     sees(&scratch, &person, "ready");
-    run(Command::new("kill").args(["-TSTP", &scratch.pid_of("attach --interactive")])).code(0);
+    signal("-TSTP", &scratch.pid_of("attach --interactive"));
     sees(&scratch, &person, "Stopped");
     scratch.ts(&["run", &person, "stty -a >after; cmp before after"]).code(0);
     let rc = scratch.path.join("rc");
@@ -181,7 +180,7 @@ fn a_stopped_attach_can_be_continued_at_once() {
     strace.args(["-qq", "-o", "/dev/null", "-e", "trace=kill", "-e", "inject=kill:delay_enter=2000000"]);
     let tracing = start(strace.args(["-p", &viewer]));
     wait_for_tracer(&viewer);
-    run(Command::new("kill").args(["-TSTP", &call])).code(0);
+    signal("-TSTP", &call);
     eventually("the stop", || state_of(&call) == Some('T'));
     sees(&scratch, &person, "Stopped");
     scratch.ts(&["send", &person, "clear; fg"]).code(0);
@@ -242,13 +241,13 @@ fn a_slow_terminal_holds_nobody_up_and_sees_the_end() {
     let (person, session) = (person(&scratch, "100x30"), scratch.create("bash"));
     attach(&scratch, &person, &session, WINDOW);
     let relay = scratch.file(&person, "daemon_pid");
-    run(Command::new("kill").args(["-STOP", &relay])).code(0);
+    signal("-STOP", &relay);
     scratch
         .ts(&["run", &session, "seq 1000000 | tail -c 1000000000; echo the end"])
         .code(0)
         .stdout_has("the end");
     let printed = fs::metadata(scratch.folder(&session).join("output.log")).unwrap().len();
-    run(Command::new("kill").args(["-CONT", &relay])).code(0);
+    signal("-CONT", &relay);
     sees(&scratch, &person, "the end");
     let shown = fs::metadata(scratch.folder(&person).join("output.log")).unwrap().len();
     assert!(shown < printed / 2, "{shown} of {printed}");

@@ -1,6 +1,6 @@
 use std::{fs, os::unix::net::UnixStream, path::PathBuf, process::Command};
 
-use crate::support::{Ran, Running, Scratch, binary, eventually, run, start};
+use crate::support::{Ran, Running, Scratch, binary, eventually, run, signal, start};
 
 /// Does this kernel do what --write-root promises? Asked for the way that the
 /// program does not ask.
@@ -266,7 +266,7 @@ fn processes_that_outlive_a_confined_session_stay_confined() {
                 "exit" => drop(scratch.ts(&["send", &handle, "exit"]).code(0)),
                 _ => {
                     let relay = fs::read_to_string(scratch.folder(&handle).join("daemon_pid")).unwrap();
-                    run(Command::new("kill").args(["-KILL", relay.trim()])).code(0);
+                    signal("-KILL", relay.trim());
                 }
             }
             eventually("the survivor's report", || report.exists());

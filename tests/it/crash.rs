@@ -5,11 +5,7 @@ use rustix::{
     io::ioctl_fionread,
 };
 
-use crate::support::{Scratch, SmallDisk, eventually, field, is_running, run, timing_out};
-
-fn signal(signal: &str, pid: &str) {
-    run(Command::new("kill").args([signal, pid])).code(0);
-}
+use crate::support::{Scratch, SmallDisk, eventually, field, is_running, run, signal, timing_out};
 
 #[test]
 fn a_killed_relay_leaves_a_dead_session_with_all_that_it_had_read() {

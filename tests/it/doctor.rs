@@ -1,6 +1,6 @@
-use std::{fs, os::unix::fs::PermissionsExt, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt};
 
-use crate::support::{Scratch, SmallDisk, eventually, is_running, run};
+use crate::support::{Scratch, SmallDisk, eventually, is_running, signal};
 
 /// The faults of the sessions in the output of `doctor`, which make it fail; `None` if all is in order.
 fn faults(scratch: &Scratch) -> Option<String> {
@@ -150,7 +150,7 @@ fn doctor_names_processes_left_and_its_advice_helps() {
         fs::read_to_string(format!("/proc/{left}/comm")).is_ok_and(|name| name == "sleep\n")
     });
     let shell = scratch.file(&handle, "pid");
-    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    signal("-KILL", &scratch.file(&handle, "daemon_pid"));
     scratch.wait_for_end(&handle);
     eventually("the end of what has its terminal", || !is_running(&shell));
     let found = faults(&scratch).unwrap();
@@ -193,7 +193,7 @@ fn an_exit_record_that_cannot_be_written_is_told_and_nothing_is_left_of_what_can
     let handle = ts(&["create", "--no-helper", "seq 100000; exec sleep 1000"]).out().trim().to_owned();
     eventually("the disk being full", || ts(&["status", "--json", &handle]).field("stalled") != "null");
     let relay = fs::read_to_string(disk.path.join("nbs/sessions").join(&handle).join("daemon_pid")).unwrap();
-    run(Command::new("kill").args(["-KILL", &relay])).code(0);
+    signal("-KILL", &relay);
     eventually("its end", || ts(&["status", &handle]).out().starts_with("dead"));
     ts(&["doctor"]).code(1).stdout_has("No space left");
     ts(&["machine", "add", "box", "true"]).code(1).complains("No space left");

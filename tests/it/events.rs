@@ -6,7 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::support::{Scratch, binary, eventually, field, is_running, run, start, whole_lines};
+use crate::support::{Scratch, binary, eventually, field, is_running, run, signal, start, whole_lines};
 
 /// A follower of the events, into a file.
 struct Follower {
@@ -64,10 +64,6 @@ impl Drop for Follower {
 
 fn handle_in(event: &str) -> String {
     field(event, "session_id").trim_matches('"').to_owned()
-}
-
-fn signal(signal: &str, pid: &str) {
-    run(Command::new("kill").args([signal, pid])).code(0);
 }
 
 /// The names in the directory of the events.
@@ -643,8 +639,8 @@ fn a_kill_does_not_take_the_end_of_a_relay_that_was_killed_meanwhile_for_its_own
             Some(line.split_ascii_whitespace().next()?.to_owned())
         };
         eventually("the stop of the kill", || stopped().is_some());
-        run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
-        run(Command::new("kill").args(["-CONT", &stopped().unwrap()])).code(0);
+        signal("-KILL", &scratch.file(&handle, "daemon_pid"));
+        signal("-CONT", &stopped().unwrap());
         killing.finish().code(0);
         let told = scratch.ts(&["events"]).code(0).out();
         let event = told.lines().find(|event| event.contains(&handle)).unwrap();

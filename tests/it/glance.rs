@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Scratch, eventually, field, run, sockets_of, whole_lines};
+use crate::support::{Scratch, eventually, field, run, signal, sockets_of, whole_lines};
 
 fn activity(scratch: &Scratch, session: &str) -> String {
     scratch.ts(&["status", "--json", session]).code(0).field("activity")
@@ -229,9 +229,9 @@ fn a_relay_that_is_stopped_holds_a_listing_up_for_a_moment_only() {
     let (stopped, other) = (scratch.create("exec sleep 1000"), scratch.create(LINE));
     is(&scratch, &other, "waiting");
     let relay = scratch.file(&stopped, "daemon_pid");
-    run(std::process::Command::new("kill").args(["-STOP", &relay])).code(0);
+    signal("-STOP", &relay);
     let long = scratch.ts(&["list", "--long"]).code(0).silent().out();
-    run(std::process::Command::new("kill").args(["-CONT", &relay])).code(0);
+    signal("-CONT", &relay);
     let state = |row: usize| long.lines().nth(row).unwrap().split_whitespace().nth(1).unwrap().to_owned();
     assert_eq!((state(1), state(2)), ("waiting".to_owned(), "?".to_owned()), "{long}");
 }
@@ -385,9 +385,9 @@ impl Listing {
         });
     }
 
-    fn signal(&self, signal: &str) {
+    fn signal(&self, name: &str) {
         let pid = self.process.id().to_string();
-        run(std::process::Command::new("kill").args([signal, &pid])).code(0);
+        signal(name, &pid);
     }
 }
 

@@ -10,7 +10,8 @@ use std::{
 };
 
 use crate::support::{
-    Mount, Ran, Scratch, binary, copy_of_binary, eventually, executable, is_running, most_memory, run, start,
+    Mount, Ran, Scratch, binary, copy_of_binary, eventually, executable, is_running, most_memory, run,
+    signal, start,
 };
 
 /// The user nobody, who owns nothing of any test.
@@ -421,7 +422,7 @@ while True: threading.Thread(target=safely, args=[listener.accept()[0]], daemon=
 #[test]
 fn a_forged_relay_that_says_no_end_of_things_holds_nobody_up() {
     let (scratch, handle) = Scratch::with_session("sleep 1000");
-    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    signal("-KILL", &scratch.file(&handle, "daemon_pid"));
     scratch.wait_for_end(&handle);
     let flood = "def serve(stream):\n    while True: stream.sendall(b'x' * 65536)";
     let script = format!("{flood}{FORGED_RELAY}");
@@ -480,7 +481,7 @@ fn however_many_never_read_what_they_ask_for_a_relay_stays_small() {
 #[test]
 fn a_secret_of_which_only_a_part_went_in_is_told_of() {
     let (scratch, handle) = Scratch::with_session("sleep 1000");
-    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    signal("-KILL", &scratch.file(&handle, "daemon_pid"));
     scratch.wait_for_end(&handle);
     // A relay that reports a secret prompt, and types three bytes of the secret.
     let serve = "def serve(stream):\n    while said := stream.recv(256):\n        \
@@ -646,7 +647,7 @@ fn kill_ends_nobody_whom_a_file_or_a_forged_relay_names() {
     assert!(!child().is_empty());
 
     let handle = scratch.create("sleep 1000");
-    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    signal("-KILL", &scratch.file(&handle, "daemon_pid"));
     scratch.wait_for_end(&handle);
     // It has the name, and the PID in the file, too; and claims that its keeper is the process it is told.
     let serve = "import os, sys\n\
@@ -671,7 +672,7 @@ fn a_stranger_s_process_is_of_no_session_of_ours() {
         return;
     }
     let (scratch, handle) = Scratch::with_session("sleep 1000");
-    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    signal("-KILL", &scratch.file(&handle, "daemon_pid"));
     scratch.wait_for_end(&handle);
     let mut command = stranger(&scratch, "sleep");
     let stranger = start(command.arg("1000").env("NBS_TS_SESSION", &handle));

@@ -2,7 +2,7 @@ use std::{fs, io::Write, os::unix::fs::symlink};
 
 use rustix::io::ioctl_fionread;
 
-use crate::support::{Ran, Running, Scratch, eventually, run, start, timing_out};
+use crate::support::{Ran, Running, Scratch, eventually, signal, start, timing_out};
 
 /// A program that takes every byte as it is, and writes them to the file `got`.
 const RAW_READER: &str = "stty raw -echo; echo ready; exec cat > got";
@@ -76,7 +76,7 @@ fn a_program_that_does_not_read_is_told_of_and_its_output_still_recorded() {
             let sending = send_text(&scratch, &handle, timeout);
             let child = scratch.file(&handle, "pid");
             for round in 1..=3 {
-                run(std::process::Command::new("kill").args(["-USR1", &child])).code(0);
+                signal("-USR1", &child);
                 // The echo may come between the word and the end of its line.
                 eventually("a tick", || {
                     scratch.ts(&["read", &handle]).out().matches("tick").count() == round
@@ -146,7 +146,7 @@ fn a_sender_that_is_killed_spoils_nothing() {
     fs::write(scratch.path.join("text"), "line\n".repeat(50_000)).unwrap();
     let sender = send_text(&scratch, &handle, "--timeout=60");
     eventually("the terminal being full", || scratch.ts(&["read", &handle]).stdout.len() > 4_000);
-    run(std::process::Command::new("kill").args(["-KILL", &sender.pid().to_string()])).code(0);
+    signal("-KILL", &sender.pid().to_string());
     sender.finish().signal(9);
     scratch.ts(&["status", &handle]).stdout("alive\n");
     scratch.ts_with_input(&["send", "--stdin", "--timeout=0.1", &handle], &[b'\n'; 60_000]).code(3);

@@ -1,6 +1,6 @@
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, field, is_running, run, start};
+use crate::support::{Scratch, eventually, field, is_running, run, signal, start};
 
 /// Waits until a session has written PIDs, a line each, into a file.
 fn pids(scratch: &Scratch, file: &str, count: usize) -> Vec<String> {
@@ -122,7 +122,7 @@ fn kill_finds_processes_of_a_killed_relay_by_their_mark() {
     let handle = scratch
         .create("trap '' HUP TERM; echo $$ >> pids; (setsid sleep 1000 & echo $! >> pids); sleep 1000");
     let pids = pids(&scratch, "pids", 2);
-    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    signal("-KILL", &scratch.file(&handle, "daemon_pid"));
     scratch.wait_for_end(&handle);
     scratch.ts(&["status", &handle]).code(0).stdout("dead\nexit_code: unknown\nended_by: unknown\n");
     assert!(pids.iter().any(|pid| is_running(pid)));
@@ -139,7 +139,7 @@ fn kill_all_ends_only_dead_sessions_with_processes_left() {
     let left = scratch
         .create("trap '' HUP TERM; echo $$ >> pids; (setsid sleep 1000 & echo $! >> pids); sleep 1000");
     let pids = pids(&scratch, "pids", 2);
-    run(Command::new("kill").args(["-KILL", &scratch.file(&left, "daemon_pid")])).code(0);
+    signal("-KILL", &scratch.file(&left, "daemon_pid"));
     scratch.wait_for_end(&left);
     assert!(pids.iter().any(|pid| is_running(pid)));
     scratch.ts(&["kill", "--all"]).code(0);
@@ -253,7 +253,7 @@ fn an_unknown_session_costs_no_other_its_life() {
 fn a_stopped_relay_does_not_save_its_session() {
     let (scratch, handle) = Scratch::with_session("sleep 1000");
     let (child, relay) = (scratch.file(&handle, "pid"), scratch.file(&handle, "daemon_pid"));
-    run(Command::new("kill").args(["-STOP", &relay])).code(0);
+    signal("-STOP", &relay);
     scratch.ts(&["status", &handle]).code(0).stdout("alive\n");
     scratch.ts(&["kill", "--keep", &handle]).code(0);
     assert!(!is_running(&child) && !is_running(&relay));
@@ -303,14 +303,14 @@ fn a_relay_that_does_not_answer_or_cannot_write_does_not_hide_who_ended_its_sess
         fs::read(scratch.folder(&silent).join("ending")).is_ok_and(|cause| cause == b"kill")
     });
     assert_eq!(scratch.ts(&["status", &silent]).out(), "alive\n");
-    run(Command::new("kill").args(["-KILL", &scratch.file(&silent, "daemon_pid")])).code(0);
+    signal("-KILL", &scratch.file(&silent, "daemon_pid"));
     killing.finish().code(0);
 }
 
 #[test]
 fn kill_spares_unmarked_processes_of_a_kernel_session() {
     let (scratch, handle) = Scratch::with_session("sleep 1000");
-    run(Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    signal("-KILL", &scratch.file(&handle, "daemon_pid"));
     scratch.wait_for_end(&handle);
     let script = "exec > /dev/null 2>&1; NBS_TS_SESSION=$0 sleep 1001 & echo $! >> pids; \
                   sleep 1002 & echo $! >> pids; echo $$ >> pids; wait";
@@ -394,7 +394,7 @@ fn a_kill_that_is_interrupted_leaves_no_cause_behind() {
     interruptible.args(["--default-signal=INT", "nbs-ts", "kill", "--keep", "--grace=600", &handle]);
     let killing = start(&mut interruptible);
     scratch.ts(&["wait-pattern", &handle, "no"]).code(0);
-    run(Command::new("kill").args(["-INT", &killing.pid().to_string()])).code(0);
+    signal("-INT", &killing.pid().to_string());
     killing.finish();
     scratch.ts(&["send", &handle, "go"]).code(0);
     scratch.ts(&["send", &handle, "go"]).code(0);

@@ -12,7 +12,7 @@ use rustix::{
     io::ioctl_fionread,
 };
 
-use crate::support::{Ran, Running, Scratch, eventually, field, run, sockets_of, state_of};
+use crate::support::{Ran, Running, Scratch, eventually, field, run, signal, sockets_of, state_of};
 
 fn shell(command: &str) -> (Scratch, String) {
     let (scratch, handle) = Scratch::with_session(command);
@@ -21,7 +21,7 @@ fn shell(command: &str) -> (Scratch, String) {
 }
 
 fn kill(call: Running) -> String {
-    run(Command::new("kill").args(["-KILL", &call.pid().to_string()])).code(0);
+    signal("-KILL", &call.pid().to_string());
     call.finish().signal(9).out()
 }
 
@@ -139,11 +139,11 @@ fn text_typed_right_after_a_call_is_killed_is_no_output() {
         scratch.start(&["run", &handle, "touch begun; while [ ! -e on ]; do sleep 0.01; done; (exit 7)"]);
     begun(&scratch, "begun");
     let relay = scratch.file(&handle, "daemon_pid");
-    run(Command::new("kill").args(["-STOP", &relay])).code(0);
+    signal("-STOP", &relay);
     kill(call);
     let mut typist = UnixStream::connect(scratch.folder(&handle).join("relay.sock")).unwrap();
     typist.write_all(b"type 9\n(exit 3)\r").unwrap();
-    run(Command::new("kill").args(["-CONT", &relay])).code(0);
+    signal("-CONT", &relay);
     let mut reply = [0; "typed 9\n".len()];
     typist.read_exact(&mut reply).unwrap();
     assert_eq!(&reply, b"typed 9\n");
@@ -155,7 +155,7 @@ fn text_typed_right_after_a_call_is_killed_is_no_output() {
 fn a_slow_shell_executes_what_a_killed_call_has_typed_and_it_is_that_calls() {
     let (scratch, handle) = shell("bash --norc");
     let shell_pid = scratch.file(&handle, "pid");
-    let signal = |name: &str| run(Command::new("kill").args([name, &shell_pid])).code(0);
+    let signal = |name: &str| signal(name, &shell_pid);
     signal("-STOP");
     let call = scratch.start(&["run", &handle, "echo late; (exit 5)"]);
     eventually("it is typed", || {
@@ -239,7 +239,7 @@ fn inside_another_shell_it_is_the_same() {
 fn a_call_that_timed_out_in_a_slow_shell_leaves_nothing() {
     let (scratch, handle) = shell("bash --norc");
     let shell_pid = scratch.file(&handle, "pid");
-    let signal = |name: &str| run(Command::new("kill").args([name, &shell_pid])).code(0);
+    let signal = |name: &str| signal(name, &shell_pid);
     signal("-STOP");
     scratch.ts(&["run", "--timeout=300ms", &handle, "touch late"]).code(124);
     signal("-CONT");

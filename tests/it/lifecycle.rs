@@ -3,7 +3,7 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
 };
 
-use crate::support::{Mount, Scratch, eventually, field, run};
+use crate::support::{Mount, Scratch, eventually, field, run, signal};
 
 #[test]
 fn create_prints_the_handle_and_nothing_else() {
@@ -442,7 +442,7 @@ fn unknown_values_of_a_session_are_null() {
         }
     }
     // No process knows when it ended, and no file has the time of its last output.
-    run(std::process::Command::new("kill").args(["-KILL", &scratch.file(&handle, "daemon_pid")])).code(0);
+    signal("-KILL", &scratch.file(&handle, "daemon_pid"));
     fs::remove_file(scratch.folder(&handle).join("output.log")).unwrap();
     scratch.wait_for_end(&handle);
     let event = scratch.ts(&["events"]).code(0).silent().out();

@@ -1,10 +1,6 @@
-use std::{
-    fs,
-    os::unix::fs::MetadataExt,
-    process::{Command, Stdio},
-};
+use std::{fs, os::unix::fs::MetadataExt, process::Stdio};
 
-use crate::support::{Mount, Scratch, SmallDisk, eventually, field, is_running, run};
+use crate::support::{Mount, Scratch, SmallDisk, eventually, field, is_running, run, signal};
 
 /// The log's size on the disk.
 fn disk(scratch: &Scratch, handle: &str) -> u64 {
@@ -159,7 +155,7 @@ fn an_end_that_is_gone_from_a_bounded_log_is_known_all_the_same() {
     let command = "echo begun; read x < one; (read x < two; seq 100000; echo over) & (exit 7)";
     let running = scratch.start(&["run", &handle, command]);
     scratch.ts(&["wait-pattern", &handle, "begun\r\n"]).code(0);
-    let signal = |signal: &str| run(Command::new("kill").args([signal, &running.pid().to_string()])).code(0);
+    let signal = |name: &str| signal(name, &running.pid().to_string());
     signal("-STOP");
     let write = |fifo: &str| run(scratch.command("bash").args(["-c", "echo > $0", fifo])).code(0);
     write("one");

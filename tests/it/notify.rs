@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use crate::{
     machines::Elsewhere,
-    support::{Scratch, eventually, field, run, whole_lines},
+    support::{Scratch, eventually, field, run, signal, whole_lines},
 };
 
 const ASKS: &str = "printf 'Delete build/? [y/N] '; read x; printf 'sure? '; read y; exit 3";
@@ -69,14 +69,14 @@ fn what_a_session_did_between_two_looks_is_told() {
     waits(&scratch, &scratch.create_with(&["--name=asks"], ASKS));
     let notify = scratch.start(&["notify", "--every=0", "--command=cat >>told"]);
     eventually("that it runs", || events(&scratch) == ["waiting"]);
-    run(Command::new("kill").args(["-STOP", &notify.pid().to_string()])).code(0);
+    signal("-STOP", &notify.pid().to_string());
     // Removed at once; done before its first look; and ended before that.
     scratch.ts(&["kill", &long]).code(0);
     let agent = scratch.create("exec sleep 1000");
     scratch.ts(&["report", &agent, "done", "all of it"]).code(0);
     let short = scratch.create("exit 3");
     scratch.ts(&["wait", &short, "--exit"]).code(0);
-    run(Command::new("kill").args(["-CONT", &notify.pid().to_string()])).code(0);
+    signal("-CONT", &notify.pid().to_string());
     let of = |handle: &str| -> Vec<(String, String)> {
         let ours = |line: &&String| field(line, "handle") == format!("\"{handle}\"");
         let plain = |line: &String, key| field(line, key).trim_matches('"').to_owned();

@@ -1,6 +1,6 @@
 use std::{fs, process::Command};
 
-use crate::support::{Scratch, eventually, field, run, start, state_of};
+use crate::support::{Scratch, eventually, field, run, signal, start, state_of};
 
 #[test]
 fn read_new_gives_each_byte_once_and_all_of_them() {
@@ -249,8 +249,8 @@ fn attach_shows_everything_that_a_fast_program_prints() {
 fn a_stopped_follower_holds_nobody_up() {
     let (scratch, handle) = Scratch::with_session("read x; seq 500000; echo sentinel");
     let follower = scratch.start(&["attach", &handle]);
-    let stop = |signal: &str| {
-        run(Command::new("kill").args([signal, &follower.pid().to_string()])).code(0);
+    let stop = |name: &str| {
+        signal(name, &follower.pid().to_string());
     };
     stop("-STOP");
     scratch.ts(&["send", &handle, "go"]).code(0);
@@ -310,7 +310,7 @@ fn the_exit_record_of_a_shell_has_none_of_our_marks() {
         scratch.ts(&["wait", &handle, "--input"]).code(0);
         if kill_relay {
             let relay = scratch.file(&handle, "daemon_pid");
-            run(Command::new("kill").args(["-KILL", &relay])).code(0);
+            signal("-KILL", &relay);
             scratch.wait_for_end(&handle);
             scratch.ts(&["events"]).code(0);
         } else {
@@ -361,9 +361,9 @@ fn follow_prints_the_end_of_a_session_that_was_removed() {
     eventually("the output", || fs::read(&shown).is_ok_and(|shown| shown == b"ready\r\n"));
     // From then on it has nothing to wait for but news.
     eventually("its following", || state_of(&pid) == Some('S'));
-    run(Command::new("kill").args(["-STOP", &pid])).code(0);
+    signal("-STOP", &pid);
     scratch.ts(&["kill", &handle]).code(0);
-    run(Command::new("kill").args(["-CONT", &pid])).code(0);
+    signal("-CONT", &pid);
     following.finish().code(0).silent();
     let shown = fs::read_to_string(shown).unwrap();
     assert!(shown.contains("[process exited with code 143]"), "{shown}");

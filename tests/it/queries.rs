@@ -1,13 +1,12 @@
 use std::{
     fs::{self, File},
     io::Write,
-    process::Command,
     time::{Duration, Instant},
 };
 
 use rustix::io::ioctl_fionread;
 
-use crate::support::{PATIENCE, Scratch, eventually, eventually_within, most_memory, run};
+use crate::support::{PATIENCE, Scratch, eventually, eventually_within, most_memory, signal};
 
 /// Sends all queries at once, and prints its input up to the answer to DSR 5.
 const ASK: &str = r"
@@ -203,7 +202,7 @@ fn a_program_waiting_for_a_reply_of_the_terminal_does_not_wait_for_input() {
     fs::write(scratch.path.join("ask.py"), ASK_TWICE).unwrap();
     let handle = scratch.create("exec python3 ask.py R more");
     let screen = screen_process(&scratch, &handle);
-    let signal = |name: &str| run(Command::new("kill").args([name, &screen])).code(0);
+    let signal = |name: &str| signal(name, &screen);
     signal("-STOP");
     scratch.ts(&["send", "--no-enter", &handle, "."]).code(0);
     printed(&scratch, &handle, "\x1b[6n", 2);
@@ -234,7 +233,7 @@ fn a_secret_comes_after_the_text_that_waits_for_an_answer() {
     let handle = scratch.create(command);
     let mut fifo = scratch.fifo(&handle);
     let screen = screen_process(&scratch, &handle);
-    let signal = |name: &str| run(Command::new("kill").args([name, &screen])).code(0);
+    let signal = |name: &str| signal(name, &screen);
     signal("-STOP");
     fifo.write_all(b"go\n").unwrap();
     printed(&scratch, &handle, "\x1b[6n", 2);
@@ -253,7 +252,7 @@ fn answer_after_input(scratch: &Scratch) -> (Duration, String) {
     let handle = scratch.create("exec python3 ask.py .");
     let mut fifo = scratch.fifo(&handle);
     let screen = screen_process(scratch, &handle);
-    let signal = |name: &str| run(Command::new("kill").args([name, &screen])).code(0);
+    let signal = |name: &str| signal(name, &screen);
 
     signal("-STOP");
     fifo.write_all(b".").unwrap();

@@ -5,7 +5,7 @@ use std::{
     process::{Child, ChildStdout, Stdio},
 };
 
-use crate::support::{Scratch, eventually, field, is_running};
+use crate::support::{Scratch, eventually, field, is_running, signal};
 
 #[test]
 fn a_resized_terminal_has_the_size_and_its_program_is_told() {
@@ -165,7 +165,7 @@ fn a_follower_of_a_killed_relay_is_told_the_end_too() {
         assert_eq!(field(&follower.next(), "data"), "\"last\\r\\n\"");
     }
     let relay = scratch.file(&handle, "daemon_pid");
-    crate::support::run(std::process::Command::new("kill").args(["-KILL", &relay])).code(0);
+    signal("-KILL", &relay);
     let end = following.next();
     assert_eq!(field(&end, "type"), "\"pty_exited\"");
     assert_eq!(field(&end, "exit_code"), "-1");

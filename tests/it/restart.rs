@@ -1,8 +1,8 @@
 //! `restart`: starts a dead session's command once more; and those that a reboot has ended.
 
-use std::{fs, process::Command};
+use std::fs;
 
-use crate::support::{Scratch, eventually, run};
+use crate::support::{Scratch, eventually, signal};
 
 fn field(scratch: &Scratch, session: &str, name: &str) -> String {
     scratch.ts(&["status", "--json", session]).code(0).field(name)
@@ -117,7 +117,6 @@ fn in_another_boot(scratch: &Scratch, session: &str) {
 fn after_a_reboot_what_it_ended_is_started_again_once() {
     let scratch = Scratch::new();
     let relay = |session: &str| scratch.file(session, "daemon_pid");
-    let signal = |what: &str, pid: &str| run(Command::new("kill").args([what, pid])).code(0);
     // A power cut, without a look before it, or with a look after it.
     let (cut, seen) = (scratch.create_with(&["--name=cut"], "bash"), scratch.create("exec sleep 1000"));
     // A shutdown.

@@ -9,15 +9,10 @@ use std::{
     net::Shutdown,
     os::unix::net::UnixStream,
     path::PathBuf,
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
-use crate::support::{Ran, Running, Scratch, eventually, run, start, state_of};
-
-/// Stops a process, or lets it go on.
-fn signal(name: &str, pid: &str) {
-    run(Command::new("kill").args([name, pid])).code(0);
-}
+use crate::support::{Ran, Running, Scratch, eventually, signal, start, state_of};
 
 fn stop(pid: &str) {
     signal("-STOP", pid);

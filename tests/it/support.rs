@@ -510,6 +510,12 @@ impl Drop for Running {
     }
 }
 
+/// Sends `-KILL`, say, to a process.
+#[track_caller]
+pub(crate) fn signal(name: &str, pid: &str) {
+    run(Command::new("kill").args([name, pid])).code(0);
+}
+
 /// A small file system for one test; such tests need root, as CI has it.
 pub(crate) struct Mount(PathBuf);
 

@@ -5,7 +5,7 @@ use std::{fs, process::Command};
 
 use crate::{
     person::{self, call, person},
-    support::{Scratch, eventually, run, state_of},
+    support::{Scratch, eventually, run, signal, state_of},
 };
 
 const LINE: &str = "printf 'Delete build/? [y/N] '; read x; echo got $x; exec sleep 1000";
@@ -234,7 +234,6 @@ fn the_terminal_is_given_back_however_it_ends() {
     let ask = scratch.create_with(&["--name=ask"], LINE);
     scratch.ts(&["wait", &ask, "--waiting"]).code(0);
     let person = person(&scratch, "100x30");
-    let kill = |what: &str, pid: &str| run(Command::new("kill").args([what, pid])).code(0);
     let cases: [(&str, &str, i32); 7] = [
         ("nbs-ts top", "-TERM", 1),
         ("nbs-ts top", "-HUP", 1),
@@ -244,10 +243,10 @@ fn the_terminal_is_given_back_however_it_ends() {
         ("nbs-viewer top", "-ABRT", 1),
         ("nbs-viewer top", "-KILL", 1),
     ];
-    for (who, signal, code) in cases {
+    for (who, name, code) in cases {
         call(&scratch, &person, "nbs-ts top");
         sees(&scratch, &person, "the list", |screen| shows(screen, "@ask", "waiting"));
-        kill(signal, &scratch.pid_of(who));
+        signal(name, &scratch.pid_of(who));
         is_back(&scratch, &person, code);
         scratch.ts(&["run", &person, "clear"]).code(0);
     }
@@ -259,7 +258,7 @@ fn the_terminal_is_given_back_however_it_ends() {
         eventually("the window's size", || {
             scratch.ts(&["status", "--json", &ask]).out().contains("\"size\":{\"cols\":100,\"rows\":30}")
         });
-        kill("-TERM", &scratch.pid_of(who));
+        signal("-TERM", &scratch.pid_of(who));
         is_back(&scratch, &person, code);
         scratch.ts(&["run", &person, "clear"]).code(0);
     }
@@ -267,7 +266,7 @@ fn the_terminal_is_given_back_however_it_ends() {
     call(&scratch, &person, "nbs-ts top");
     sees(&scratch, &person, "the list", |screen| shows(screen, "@ask", "waiting"));
     let top = scratch.pid_of("nbs-ts top");
-    kill("-TSTP", &top);
+    signal("-TSTP", &top);
     eventually("it being stopped", || state_of(&top) == Some('T'));
     sees(&scratch, &person, "the shell", |screen| screen.iter().any(|row| row.contains("Stopped")));
     scratch.ts(&["send", &person, "fg"]).code(0);

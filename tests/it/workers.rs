@@ -15,7 +15,7 @@ use std::{
 };
 
 use crate::support::{
-    Mount, Ran, Running, Scratch, eventually, executable, field, is_running, links, run, start,
+    Mount, Ran, Running, Scratch, eventually, executable, field, is_running, links, run, signal, start,
 };
 
 /// An agent as nbs-claude is one: it opens a session for itself, in which
@@ -156,10 +156,6 @@ impl Worker<'_> {
         let mut command = self.project.command(options);
         run(command.args(["--wait", &self.handle, "--root"]).arg(&self.project.root))
     }
-}
-
-fn signal(signal: &str, pid: &str) {
-    run(Command::new("kill").args([signal, pid])).code(0);
 }
 
 #[test]
