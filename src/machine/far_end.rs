@@ -387,7 +387,7 @@ impl FarEnd {
     }
 
     /// Gives the connection what it takes at once: of each call in turn, what it has to send.
-    pub(crate) fn flush(&mut self, now: Instant, onto: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, now: Instant, onto: &mut dyn Write) -> io::Result<()> {
         loop {
             self.fill();
             let Some(link) = &mut self.link else { return Ok(()) };

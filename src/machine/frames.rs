@@ -467,7 +467,7 @@ impl FrameWriter {
         &mut self,
         call: u32,
         frames: &mut [ReceivedFrame],
-        onto: &mut impl Write,
+        onto: &mut dyn Write,
     ) -> io::Result<()> {
         self.flush(onto)?;
         for frame in frames.iter_mut() {
@@ -500,7 +500,7 @@ impl FrameWriter {
     }
 
     /// Writes what is taken at once.
-    pub(crate) fn flush(&mut self, onto: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, onto: &mut dyn Write) -> io::Result<()> {
         self.unsent.flush(onto)
     }
 }

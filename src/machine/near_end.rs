@@ -295,7 +295,7 @@ impl NearEnd {
     }
 
     /// Gives the bridge what it takes at once.
-    pub(crate) fn flush(&mut self, onto: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, onto: &mut dyn Write) -> io::Result<()> {
         self.unsent.flush(onto)?;
         while self.open
             && !self.order.is_silent

@@ -76,7 +76,7 @@ impl Outbox {
     }
 
     /// Writes what is taken at once.
-    pub(crate) fn flush(&mut self, onto: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, onto: &mut dyn Write) -> io::Result<()> {
         let before = self.len();
         while !self.is_empty() {
             match onto.write(self.rest()) {
