@@ -104,6 +104,7 @@ impl Scratch {
         let path = std::env::temp_dir().join(format!("nbs-it-{}-{count}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(path.join("home")).unwrap();
+        fs::create_dir(path.join("tmp")).unwrap();
         fs::write(path.join("home/.bashrc"), "PS1='$ '\n").unwrap();
         Scratch { path: fs::canonicalize(path).unwrap() }
     }
@@ -148,6 +149,7 @@ impl Scratch {
             .env("PATH", format!("{}:{path}", links().display()))
             .env("HOME", self.home())
             .env("NBS_TS_HOME", self.state())
+            .env("TMPDIR", self.path.join("tmp"))
             .env("LANG", "C.UTF-8")
             .current_dir(&self.path);
         command

@@ -430,7 +430,6 @@ impl World {
     fn make_project(&self) {
         let path = &self.scratch.path;
         fs::create_dir_all(path.join("project/.nbs/bin")).unwrap();
-        fs::create_dir(path.join("tmp")).unwrap();
         fs::write(path.join("skill.md"), "").unwrap();
         let agent = path.join("project/.nbs/bin/nbs-claude");
         executable(&agent, AGENT);
@@ -438,7 +437,7 @@ impl World {
 
     fn applet(&self, link: &str, arguments: &[&str]) -> Command {
         let mut command = self.scratch.applet(link);
-        command.env("TMPDIR", self.scratch.path.join("tmp")).args(arguments);
+        command.args(arguments);
         command
     }
 

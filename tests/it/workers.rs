@@ -42,7 +42,6 @@ impl<'a> Project<'a> {
         let root = scratch.path.join(name);
         let agent = root.join(".nbs/bin/nbs-claude");
         fs::create_dir_all(agent.parent().unwrap()).unwrap();
-        fs::create_dir(scratch.path.join("tmp")).unwrap();
         executable(&agent, AGENT);
         fs::write(scratch.path.join("skill.md"), "# A skill\n").unwrap();
         Project { scratch, root }
@@ -51,7 +50,7 @@ impl<'a> Project<'a> {
     /// `nbs-spawn-worker`, in the environment that its agent will have, too.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.scratch.applet("nbs-spawn-worker");
-        command.env("TMPDIR", self.scratch.path.join("tmp")).args(arguments);
+        command.args(arguments);
         command
     }
 
@@ -522,7 +521,7 @@ fn the_first_process_of_a_container_may_be_a_worker() {
     let mut container = scratch.command("unshare");
     container.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]);
     container.arg(links().join("nbs-spawn-worker")).args(["--foreground", "tester"]);
-    container.arg(&project.root).args(["skill.md", "x"]).env("TMPDIR", scratch.path.join("tmp"));
+    container.arg(&project.root).args(["skill.md", "x"]);
     // It ends its worker itself, when nothing is left to be collected.
     let runs = r#"until ! ps -eo stat= | grep -q Z && ! pgrep -x nbs-claude; do read -t 0.05 <> <(:); done
         sed -i 's/^State: running/State: done/' "$OLDPWD"/project/.nbs/workers/*.md; sleep 1000"#;

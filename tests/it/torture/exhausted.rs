@@ -76,7 +76,7 @@ fn a_full_process_table_is_told_and_leaves_nothing_and_passes() {
     let call = |limit: &str, words: &[&str]| {
         let mut command = scratch.command("setpriv");
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-        command.env("PATH", path).env("TMPDIR", scratch.path.join("tmp"));
+        command.env("PATH", path);
         command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "prlimit"]);
         command.arg(format!("--nproc={limit}:")).args(words);
         command

@@ -160,7 +160,7 @@ fn a_worker_whose_handle_cannot_be_printed_is_ended() {
     let project = Project::new(&scratch);
     let mut spawning = scratch.command("bash");
     spawning.args(["-c", "exec nbs-spawn-worker tester project skill.md 'Test it.' > /dev/full"]);
-    run(spawning.env("TMPDIR", scratch.path.join("tmp"))).code(1).complains("standard output");
+    run(&mut spawning).code(1).complains("standard output");
     eventually("its end", || project.list().contains("\tended\t-\t"));
     eventually("no process being left", || scratch.processes().is_empty());
     scratch.ts(&["list"]).code(0).stdout("");

@@ -26,7 +26,7 @@ fn callers_get_back_at_once_with_all_their_pipes_and_locks() {
         w=$(nbs-spawn-worker tester project /dev/fd/7 'Test it.') || exit
         exec 9>&-; flock --nonblock lock echo "$w""#;
     let mut command = scratch.command("bash");
-    command.args(["-c", script]).env("TMPDIR", scratch.path.join("tmp")).env("AGENT_STAYS", "1");
+    command.args(["-c", script]).env("AGENT_STAYS", "1");
     let said = run(&mut command);
     let handle = said.code(0).silent().out().trim_end().to_owned();
     let task = project.root.join(format!(".nbs/workers/{handle}.md"));
@@ -169,7 +169,7 @@ fn the_monitor_polls_the_task_file_if_inotify_is_missing() {
         exec nbs-spawn-worker tester project skill.md 'Test it.' "$@""#;
     let mut command = scratch.command("unshare");
     command.args(["--user", "--map-root-user", "bash", "-c", script]);
-    let worker = project.spawn_by(command.env("TMPDIR", scratch.path.join("tmp")).arg("bash"));
+    let worker = project.spawn_by(command.arg("bash"));
     worker.log_has("cannot watch for changes");
     worker.session();
     worker.says("done");
