@@ -14,7 +14,8 @@
 //! What it may consist of, `src/help/page.rs` tells; one that is otherwise fails the
 //! build. A file without a `Usage:` line is an internal role: it gets a row of
 //! its own table, so that it can be started but is listed nowhere. The header of a command of
-//! `nbs-ts` also has a line `Task: `, by which `nbs-ts help` lists it; no page shows that line.
+//! `nbs-ts` also has a line `Task: `, by which `nbs-ts help` lists it, and its place in
+//! that list; no page shows that line.
 
 #[path = "src/packed/model.rs"]
 mod model;
@@ -231,16 +232,25 @@ fn without_what_is_for_us(text: &str) -> String {
 const TASKS: [&str; 7] = ["Start", "Do", "Wait", "See", "End", "On machines", "Maintain"];
 
 fn tasks(verbs: &[Row]) -> String {
-    for Row { module, task, .. } in verbs {
-        let is_known = task.as_ref().is_some_and(|task| TASKS.contains(&task.as_str()));
+    // The task, and the command's place among those of the task: behind them if it has none.
+    let place = |verb: &Row| -> Option<(&'static str, u32)> {
+        let task = verb.task.as_deref()?;
+        let (task, place) =
+            task.split_once(", ").map_or((task, Ok(u32::MAX)), |(task, place)| (task, place.parse()));
+        Some((TASKS.into_iter().find(|known| *known == task)?, place.ok()?))
+    };
+    for verb in verbs {
         assert!(
-            is_known,
-            "src/applets/ts/{module}.rs: the header needs a line `//! Task: T`, T in {TASKS:?}"
+            place(verb).is_some(),
+            "src/applets/ts/{}.rs: the header needs a line `//! Task: T` or `//! Task: T, PLACE`, T in {TASKS:?}",
+            verb.module
         );
     }
     let of_task = |task: &str| -> Vec<&str> {
-        let verbs = verbs.iter().filter(|verb| verb.task.as_deref() == Some(task));
-        verbs.map(|verb| verb.name.as_str()).collect()
+        let mut verbs: Vec<&Row> =
+            verbs.iter().filter(|verb| place(verb).is_some_and(|it| it.0 == task)).collect();
+        verbs.sort_by_key(|verb| place(verb));
+        verbs.iter().map(|verb| verb.name.as_str()).collect()
     };
     let tasks: String = TASKS.map(|task| format!("    ({task:?}, &{:?}),\n", of_task(task))).concat();
     format!(

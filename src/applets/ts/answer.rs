@@ -1,5 +1,5 @@
 //! answer - answer a program's question
-//! Task: Do
+//! Task: Do, 3
 //!
 //! Usage: nbs-ts answer [options] SESSION TEXT...
 //!

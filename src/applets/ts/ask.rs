@@ -1,5 +1,5 @@
 //! ask - type text into a program and print its answer
-//! Task: Do
+//! Task: Do, 2
 //!
 //! Usage: nbs-ts ask [options] SESSION [TEXT...]
 //!        nbs-ts ask --stdin [options] SESSION

@@ -1,5 +1,5 @@
 //! attach - follow a session's output until it ends
-//! Task: See
+//! Task: See, 5
 //!
 //! Usage: nbs-ts attach [--last=N|--new] [--json [--legacy-exit]] SESSION
 //!        nbs-ts attach --interactive|--read-only SESSION

@@ -1,5 +1,5 @@
 //! cast - print a recorded session as an asciicast
-//! Task: See
+//! Task: See, 13
 //!
 //! Usage: nbs-ts cast [--command=N] SESSION
 //!

@@ -1,5 +1,5 @@
 //! clipboard - print what a program has copied
-//! Task: See
+//! Task: See, 4
 //!
 //! Usage: nbs-ts clipboard [--json] SESSION
 //!

@@ -1,5 +1,5 @@
 //! cp - copy files to, from or between other machines
-//! Task: On machines
+//! Task: On machines, 2
 //!
 //! Usage: nbs-ts cp [options] SOURCE... DEST
 //!

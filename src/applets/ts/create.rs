@@ -1,5 +1,5 @@
 //! create - start a session and print its handle
-//! Task: Start
+//! Task: Start, 1
 //!
 //! Usage: nbs-ts create [options] COMMAND...
 //!

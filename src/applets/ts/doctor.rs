@@ -1,5 +1,5 @@
 //! doctor - check what sessions need, and the sessions themselves
-//! Task: Maintain
+//! Task: Maintain, 2
 //!
 //! Usage: nbs-ts doctor [options]
 //!

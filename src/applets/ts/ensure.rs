@@ -1,5 +1,5 @@
 //! ensure - print the handle of the live session with a name, or start it
-//! Task: Start
+//! Task: Start, 2
 //!
 //! Usage: nbs-ts ensure --name=NAME [options] [COMMAND...]
 //!

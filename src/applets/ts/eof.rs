@@ -1,5 +1,5 @@
 //! eof - end the input of a session's program
-//! Task: Do
+//! Task: Do, 7
 //!
 //! Usage: nbs-ts eof [options] SESSION
 //!

@@ -1,5 +1,5 @@
 //! events - show how sessions ended
-//! Task: End
+//! Task: End, 3
 //!
 //! Usage: nbs-ts events [--follow [--waiting]] [options]
 //!

@@ -1,5 +1,5 @@
 //! exec - run a program on another machine, without a session
-//! Task: On machines
+//! Task: On machines, 1
 //!
 //! Usage: nbs-ts exec MACHINE COMMAND...
 //!

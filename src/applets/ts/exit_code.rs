@@ -1,5 +1,5 @@
 //! exit-code - print how a session ended
-//! Task: End
+//! Task: End, 2
 //!
 //! Usage: nbs-ts exit-code [--json] SESSION
 //!

@@ -1,5 +1,5 @@
 //! find - print the handle of the session with a name
-//! Task: See
+//! Task: See, 8
 //!
 //! Usage: nbs-ts find [options] NAME
 //!

@@ -1,5 +1,5 @@
 //! forward - make a port on another machine reachable here, or vice versa
-//! Task: On machines
+//! Task: On machines, 3
 //!
 //! Usage: nbs-ts forward [options] MACHINE FORWARD...
 //!

@@ -1,5 +1,5 @@
 //! gc - remove sessions that have long been dead
-//! Task: Maintain
+//! Task: Maintain, 3
 //!
 //! Usage: nbs-ts gc [--hours=N|--ttl=TIME] [options]
 //!

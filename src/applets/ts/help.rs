@@ -1,5 +1,5 @@
 //! help - show how to use a command, or a topic of the reference
-//! Task: Maintain
+//! Task: Maintain, 4
 //!
 //! Usage: nbs-ts help [options] [COMMAND|TOPIC]
 //!        nbs-ts help --skill [--json]

@@ -1,5 +1,5 @@
 //! history - show the commands that a session's shells have executed
-//! Task: See
+//! Task: See, 10
 //!
 //! Usage: nbs-ts history [--follow|--export=FORM] [options] [SESSION]
 //!        nbs-ts history [options] --all|--name=PATTERN

@@ -1,5 +1,5 @@
 //! hooks - make a coding agent report its activity through its hooks
-//! Task: Maintain
+//! Task: Maintain, 1
 //!
 //! Usage: nbs-ts hooks install|remove|show [--json] AGENT
 //!

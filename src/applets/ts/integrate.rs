@@ -1,5 +1,5 @@
 //! integrate - make `run` work in a nested shell
-//! Task: Do
+//! Task: Do, 4
 //!
 //! Usage: nbs-ts integrate [options] SESSION
 //!

@@ -1,5 +1,5 @@
 //! key - type keys by their names
-//! Task: Do
+//! Task: Do, 6
 //!
 //! Usage: nbs-ts key [options] SESSION KEY...
 //!

@@ -1,5 +1,5 @@
 //! kill - end sessions and remove them
-//! Task: End
+//! Task: End, 1
 //!
 //! Usage: nbs-ts kill [options] SESSION...
 //!        nbs-ts kill [options] --all|--name=PATTERN

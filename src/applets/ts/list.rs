@@ -1,5 +1,5 @@
 //! list - list the sessions
-//! Task: See
+//! Task: See, 6
 //!
 //! Usage: nbs-ts list [options]
 //!        nbs-ts list --follow --json [--name=PATTERN] [--on=MACHINE]

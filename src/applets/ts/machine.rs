@@ -1,5 +1,5 @@
 //! machine - add, list, check and remove machines
-//! Task: On machines
+//! Task: On machines, 4
 //!
 //! Usage: nbs-ts machine add [--idle=TIME] NAME COMMAND...
 //!        nbs-ts machine list [--json]

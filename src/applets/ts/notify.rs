@@ -1,5 +1,5 @@
 //! notify - notify a person when a session waits, is done, fails or ends
-//! Task: See
+//! Task: See, 15
 //!
 //! Usage: nbs-ts notify [--command=CMD] [--osc] [--webhook-file=FILE] [options]
 //!

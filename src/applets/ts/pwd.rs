@@ -1,5 +1,5 @@
 //! pwd - print the current directory of a session
-//! Task: See
+//! Task: See, 12
 //!
 //! Usage: nbs-ts pwd [--json] SESSION
 //!

@@ -1,5 +1,5 @@
 //! read - print a session's output from any position
-//! Task: See
+//! Task: See, 2
 //!
 //! Usage: nbs-ts read [--offset=N|--last=N|--command=N] [options] SESSION
 //!

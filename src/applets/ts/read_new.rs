@@ -1,5 +1,5 @@
 //! read-new - print the output since the last read-new
-//! Task: See
+//! Task: See, 1
 //!
 //! Usage: nbs-ts read-new [options] SESSION
 //!

@@ -1,5 +1,5 @@
 //! render - print recorded output as a terminal would show it
-//! Task: See
+//! Task: See, 14
 //!
 //! Usage: nbs-ts render [options] < FILE
 //!        nbs-ts render --svg|--png [--size=COLSxROWS] [--scrollback=N] < FILE

@@ -1,5 +1,5 @@
 //! report - set the activity that a session shows
-//! Task: See
+//! Task: See, 11
 //!
 //! Usage: nbs-ts report [options] [SESSION] STATE [TEXT...]
 //!

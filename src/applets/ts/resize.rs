@@ -1,5 +1,5 @@
 //! resize - change the size of a session's terminal
-//! Task: Do
+//! Task: Do, 8
 //!
 //! Usage: nbs-ts resize SESSION COLSxROWS
 //!

@@ -1,5 +1,5 @@
 //! restart - start the command of a dead session again
-//! Task: Start
+//! Task: Start, 3
 //!
 //! Usage: nbs-ts restart [--no-helper|--require-helper] [options] SESSION
 //!        nbs-ts restart --boot [options]

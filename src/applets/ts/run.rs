@@ -1,5 +1,5 @@
 //! run - run a command in a session's shell and print its output
-//! Task: Do
+//! Task: Do, 1
 //!
 //! Usage: nbs-ts run [options] SESSION COMMAND...
 //!        nbs-ts run --stdin [options] SESSION

@@ -1,5 +1,5 @@
 //! screen - print what a person would see now
-//! Task: See
+//! Task: See, 3
 //!
 //! Usage: nbs-ts screen [options] SESSION
 //!        nbs-ts screen --svg|--png [--scrollback=N] SESSION

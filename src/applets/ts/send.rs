@@ -1,5 +1,5 @@
 //! send - type text into a session, and Enter
-//! Task: Do
+//! Task: Do, 5
 //!
 //! Usage: nbs-ts send [options] SESSION [TEXT...]
 //!        nbs-ts send --stdin [options] SESSION

@@ -1,5 +1,5 @@
 //! status - show whether a session is alive
-//! Task: See
+//! Task: See, 9
 //!
 //! Usage: nbs-ts status [--json] SESSION
 //!

@@ -1,5 +1,5 @@
 //! top - show all sessions live, and answer those that wait
-//! Task: See
+//! Task: See, 7
 //!
 //! Usage: nbs-ts top [options]
 //!

@@ -1,5 +1,5 @@
 //! wait - wait until a condition is met, and print which
-//! Task: Wait
+//! Task: Wait, 1
 //!
 //! Usage: nbs-ts wait [options] SESSION...
 //!        nbs-ts wait [options] --all|--name=PATTERN

@@ -1,5 +1,5 @@
 //! wait-complete - wait until the next command ends, and print its exit code
-//! Task: Wait
+//! Task: Wait, 2
 //!
 //! Usage: nbs-ts wait-complete [options] SESSION
 //!

@@ -1,5 +1,5 @@
 //! wait-pattern - wait until the output contains a string
-//! Task: Wait
+//! Task: Wait, 3
 //!
 //! Usage: nbs-ts wait-pattern [--offset=N|--new] [options] SESSION PATTERN
 //!
