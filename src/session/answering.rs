@@ -107,6 +107,14 @@ fn wait_until_seen(scene: &mut Scene, deadline: Deadline) -> Result<Option<(Stri
     let drawn = deadline.min(Deadline::after(DRAWN));
     loop {
         let asked = asked(scene)?;
+        // A program that has the keyboard is reported after a second.
+        if asked.is_none()
+            && let Some(Waits::Perhaps(then)) = scene.now.waits(scene.session, scene.now.input.needed())?
+            && !deadline.has_passed()
+        {
+            scene.wait(deadline.min(then))?;
+            continue;
+        }
         if asked.is_none() || scene.question().is_some() || !scene.has_rules() {
             return Ok(asked);
         }

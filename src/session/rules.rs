@@ -107,6 +107,8 @@ enum About {
     Notice(Shows),
     From,
     Choice,
+    /// What stands below the row of the line before, so that that counts.
+    Below,
 }
 
 /// The rules of a program.
@@ -177,14 +179,20 @@ impl Rules {
     /// The question, if there is one: the last row that asks, with the rows that belong to it above
     /// and below.
     fn question(&self, rows: &[&str]) -> Option<(Keys, Question)> {
-        let asks = |row: &str| {
-            self.lines.iter().find_map(|(about, regex)| match about {
-                About::Row(Shows::Asks(keys)) if regex.is_match(row) => Some(*keys),
+        let below = |number: usize, rows: &[&str]| match self.lines.get(number + 1) {
+            Some((About::Below, regex)) => rows.iter().any(|row| regex.is_match(row)),
+            _ => true,
+        };
+        let asks = |at: usize| {
+            self.lines.iter().enumerate().find_map(|(number, (about, regex))| match about {
+                About::Row(Shows::Asks(keys)) if regex.is_match(rows[at]) && below(number, &rows[at..]) => {
+                    Some(*keys)
+                }
                 _ => None,
             })
         };
-        let (at, keys, first, choices) = rows.iter().enumerate().rev().find_map(|(at, row)| {
-            let keys = asks(row)?;
+        let (at, keys, first, choices) = (0..rows.len()).rev().find_map(|at| {
+            let keys = asks(at)?;
             let (first, choices) = self.choices(&rows[at..]);
             // An answered question no longer has choices.
             (keys == Keys::Line || !choices.is_empty()).then_some((at, keys, first, choices))
@@ -202,25 +210,31 @@ impl Rules {
 
     /// The choices on these rows, and the index of the row with the first one.
     fn choices(&self, rows: &[&str]) -> (usize, Vec<Choice>) {
-        let own: Vec<&Regex> =
-            self.lines.iter().filter(|(about, _)| *about == About::Choice).map(|(_, regex)| regex).collect();
-        let (mut first, mut choices) = (0, Vec::new());
-        for (at, row) in rows.iter().enumerate() {
-            let (row, is_marked) = unmarked(row);
-            let mut found: Vec<&str> = Vec::new();
-            if own.is_empty() {
-                found.extend(numbered(row, choices.len() + 1));
-            } else if let Some(captures) = own.iter().find_map(|regex| regex.captures(row)) {
-                found.extend((1..captures.len()).filter_map(|group| Some(captures.get(group)?.as_str())));
-            }
-            if !found.is_empty() && choices.is_empty() {
-                first = at;
-            }
-            let choice = |text: &str| Choice { text: text.trim().to_owned(), is_marked };
-            choices.extend(found.into_iter().map(choice));
-        }
-        (first, choices)
+        let groups = |row: &str, _: usize| -> Vec<String> {
+            let mut regexes = self.lines.iter().filter(|(about, _)| *about == About::Choice);
+            let Some(captures) = regexes.find_map(|(_, regex)| regex.captures(row)) else {
+                return Vec::new();
+            };
+            (1..captures.len()).filter_map(|group| Some(captures.get(group)?.as_str().to_owned())).collect()
+        };
+        let numbers = |row: &str, number| numbered(row, number).map(str::to_owned).into_iter().collect();
+        let own = choices_by(rows, &groups);
+        if own.1.is_empty() { choices_by(rows, &numbers) } else { own }
     }
+}
+
+/// The choices that `find` finds on these rows, if it gets the number of the next one, too.
+fn choices_by(rows: &[&str], find: &dyn Fn(&str, usize) -> Vec<String>) -> (usize, Vec<Choice>) {
+    let (mut first, mut choices) = (0, Vec::new());
+    for (at, row) in rows.iter().enumerate() {
+        let (row, is_marked) = unmarked(row);
+        let found = find(row, choices.len() + 1);
+        if !found.is_empty() && choices.is_empty() {
+            first = at;
+        }
+        choices.extend(found.into_iter().map(|text| Choice { text: text.trim().to_owned(), is_marked }));
+    }
+    (first, choices)
 }
 
 /// A row without the border and the blanks around it.
@@ -356,10 +370,14 @@ fn compile(stanza: Stanza) -> Result<Rules, String> {
             }
             "from" => (About::From, rest),
             "choice" => (About::Choice, rest),
+            "below" => match lines.last() {
+                Some((About::Row(Shows::Asks(_)), _)) => (About::Below, rest),
+                _ => return Err(bad("'below' must follow a line 'asks'")),
+            },
             _ => match doing(word) {
                 Some(doing) => (About::Row(doing), rest),
                 None => {
-                    let known = "program, asks, works, rests, title, notice, from or choice";
+                    let known = "program, asks, below, works, rests, title, notice, from or choice";
                     return Err(bad(&format!("'{}' is not {known}", text::escaped(word.as_bytes()))));
                 }
             },
@@ -482,7 +500,7 @@ mod tests {
             )
         };
         type Told = (Shows, Option<(String, Vec<String>)>);
-        let cases: [(&str, &str, &str, Told); 20] = [
+        let cases: [(&str, &str, &str, Told); 22] = [
             (
                 "codex",
                 "[ ! ] Action Required | w",
@@ -563,6 +581,18 @@ mod tests {
                 ),
             ),
             ("opencode", "OC | x", "■■⬝⬝⬝⬝⬝⬝  esc interrupt", (Shows::Works, None)),
+            (
+                "opencode",
+                "OC | x",
+                "  ┃  Shall I?\n     → Asked 1 question\n     ▣  Build · scripted-1\n  ┃\n  ┃  Which colour?\n  ┃\n  ┃  1. Red\n  ┃     Like blood\n  ┃  2. Blue\n  ┃     Like the sky\n  ┃  3. Type your own answer\n  ┃\n  ┃  ↑↓ select  enter submit  esc dismiss",
+                asks(Arrows, "Which colour?", &["Red", "Blue", "Type your own answer"]),
+            ),
+            (
+                "opencode",
+                "OC | x",
+                "     What do you want?\n     1. This\n     2. That\n  ┃  Ask anything…",
+                (Shows::Rests, None),
+            ),
             ("opencode", "OpenCode", "  ┃  Ask anything… \"Fix broken tests\"", (Shows::Rests, None)),
             (
                 "copilot",

@@ -39,6 +39,15 @@ fn dash_answers() {
     );
 }
 
+/// Python has the keyboard itself then, and so is reported only after a second.
+#[test]
+fn a_question_that_ask_printed_can_be_answered_at_once() {
+    let (scratch, handle) = Scratch::with_session("/usr/bin/env python3 -q");
+    scratch.ts(&["ask", &handle, "got = input('Name? ')"]).code(0).stdout("Name? ").silent();
+    scratch.ts(&["answer", &handle, "some one"]).code(0).silent();
+    scratch.ts(&["ask", &handle, "got"]).code(0).stdout("'some one'\n");
+}
+
 #[test]
 fn python_answers() {
     answers(
