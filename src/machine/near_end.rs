@@ -545,7 +545,7 @@ impl NearEnd {
         }
         self.get_on();
         match (stream, came.last_mut()) {
-            // What follows each other is passed on as one.
+            // Adjacent pieces of one stream are passed on together.
             (Stream::Stdout, Some(Came::Stdout(before))) | (Stream::Stderr, Some(Came::Stderr(before))) => {
                 before.reserve(READ_AT_ONCE);
                 before.extend_from_slice(bytes);

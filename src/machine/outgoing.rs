@@ -1,4 +1,4 @@
-//! What is kept of a stream until it is acknowledged, and the frames that it is sent in.
+//! The sent part of a stream, kept until it is acknowledged, and its frames.
 
 use std::{collections::VecDeque, io, ops::Deref};
 
@@ -15,7 +15,7 @@ const PIECE: usize = 128 * 1024;
 pub(crate) struct Outgoing {
     // In pieces, so that none is moved when others before it are acknowledged.
     pieces: VecDeque<Piece>,
-    /// Where the first piece begins, and the last one ends.
+    /// The offset of the first piece's first byte, and of the end of the last piece.
     start: u64,
     end: u64,
     // Invariant: start <= acknowledged <= sent <= end.

@@ -107,7 +107,7 @@ enum About {
     Notice(Shows),
     From,
     Choice,
-    /// What stands below the row of the line before, so that that counts.
+    /// The preceding `asks` line counts only if such a row is below its row.
     Below,
 }
 

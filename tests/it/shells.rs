@@ -32,7 +32,7 @@ const BASH: Shell = Shell {
 
 const POSIX: Shell = Shell { rcfile: ".shrc", ..BASH };
 
-/// What every shell does with a command; `room` is what the row has behind the prompt.
+/// The checks of a command that every shell passes; `room` is what the row has behind the prompt.
 pub(crate) fn runs_what_all_do(scratch: &Scratch, handle: &str, [set, many]: [&str; 2], room: usize) {
     let run = |text: &str| scratch.ts(&["run", "--timeout=60", handle, text]);
     run("printf 'a\\nb'").code(0).stdout("a\nb").silent();

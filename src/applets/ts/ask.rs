@@ -369,7 +369,7 @@ struct Answer {
     is_prompt: bool,
 }
 
-/// What the log shows of a command in our shell, as far as there was time to read it.
+/// A command in our shell, as far as the log could be read in time.
 struct Traced {
     /// Its output begins here; the shell reports its end here.
     start: Option<u64>,

@@ -57,7 +57,7 @@ pub(crate) struct Task<'a> {
     pub(crate) beside: &'a str,
 }
 
-/// What makes the shell execute a command.
+/// The way in which the shell gets a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeliveredBy {
     /// A key, upon which it reports that it takes the command, which is not typed.

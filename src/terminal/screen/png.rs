@@ -47,7 +47,7 @@ impl Screen {
 struct Font {
     /// The first and the last character of each range.
     ranges: Vec<char>,
-    /// Of all glyphs, one after the other.
+    /// The rows of all glyphs, in order.
     rows: Vec<char>,
 }
 
