@@ -291,6 +291,7 @@ impl Relay {
             self.answer_program();
             self.type_on();
             while let Some(id) = self.clients.unprocessed() {
+                self.leave_jobs();
                 self.handle(id);
                 self.type_on();
             }

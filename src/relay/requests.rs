@@ -13,6 +13,7 @@ use crate::{
         Because, ProgramSaid, REPORT, Report, ReportState, SaidNotice,
         client::{
             INTERRUPT, PromptState, TerminalState,
+            job::LeftJob,
             protocol::{KeyModes, RelayRequest, Response},
             snapshot::{Folder, Front, Input, Parts, Snapshot},
         },
@@ -88,6 +89,13 @@ impl Relay {
                 self.interrupt();
                 Response::Noted
             }
+            RelayRequest::DropLine { level, seq } => match self.has_half_line(level, seq) {
+                true => {
+                    self.interrupt();
+                    Response::Noted
+                }
+                false => Response::Refused { why: "it has gone on from that prompt".into() },
+            },
             RelayRequest::Press { byte } => self.press(byte),
             RelayRequest::Secret { length } => {
                 let secret = self.clients.take_sent(id, length);
@@ -149,6 +157,23 @@ impl Relay {
             // as from a keyboard. If the terminal is full of unread input, the caller repeats the request.
             _ => drop(self.master.write(&[INTERRUPT])),
         }
+    }
+
+    /// Is the shell still at the prompt behind its command of that number?
+    fn has_half_line(&mut self, level: usize, seq: Option<u64>) -> bool {
+        self.read_what_was_printed();
+        let is_there = matches!(self.recorder.prompt(), PromptState::Touched | PromptState::Entered);
+        is_there && self.recorder.level() == (level, seq)
+    }
+
+    /// Has a call been killed whose command is typed, and which the shell has not begun?
+    fn has_left_unbegun(&self) -> bool {
+        let jobs = self.recorder.jobs();
+        // A shell that takes it by a key draws it first.
+        let (level, seq) = self.recorder.level();
+        let is_next = |left: LeftJob| (left.level, Some(left.last)) == (level, seq);
+        jobs.is_left_untaken()
+            || self.recorder.prompt() == PromptState::Touched && jobs.left().is_some_and(is_next)
     }
 
     /// Is there typed input that no program has read?
@@ -270,7 +295,7 @@ impl Relay {
             shell_waits,
             successor,
             left: self.recorder.jobs().left(),
-            left_untaken: self.recorder.jobs().is_left_untaken(),
+            left_unbegun: self.has_left_unbegun(),
             ..Snapshot::default()
         }
     }

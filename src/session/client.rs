@@ -387,6 +387,16 @@ impl RelayClient {
         self.noted(&RelayRequest::Interrupt, "interrupt the program")
     }
 
+    /// Interrupts the shell that was seen at its prompt there, so that it drops half a line; `false` if it has
+    /// gone on since, to what a killed call had typed.
+    pub(crate) fn drop_line(&mut self, place: &Snapshot) -> Result<bool> {
+        match self.ask(&RelayRequest::DropLine { level: place.level, seq: place.seq })? {
+            Some(Response::Noted) => Ok(true),
+            Some(Response::Refused { .. }) | None => Ok(false),
+            Some(_) => Err(self.misunderstood()),
+        }
+    }
+
     /// How the terminal encodes keys at the moment. `None` if the session has ended.
     pub(crate) fn modes(&mut self) -> Result<Option<KeyModes>> {
         self.snapshot(Parts::KEYS)?.map(|now| self.key_modes(now)).transpose()

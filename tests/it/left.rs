@@ -1,7 +1,7 @@
 //! Calls of `run` that are killed: the command goes on, and nothing of it is lost.
 
 use std::{
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
     process::Command,
     time::Duration,
@@ -178,6 +178,32 @@ fn a_slow_shell_executes_what_a_killed_call_has_typed_and_it_is_that_calls() {
     resume(&scratch, &handle).code(5).stdout("late\n").silent();
 }
 
+/// A call that wants half a line dropped has looked before, and the shell may have begun a killed call's command
+/// since.
+#[test]
+fn only_a_shell_at_the_same_prompt_is_made_to_drop_a_line() {
+    let (scratch, handle) = shell("bash --norc");
+    let dropped = || -> Vec<u64> {
+        let mut relay = UnixStream::connect(scratch.folder(&handle).join("relay.sock")).unwrap();
+        let mut answers = BufReader::new(relay.try_clone().unwrap()).lines();
+        let is_dropped = |number: &u64| {
+            writeln!(relay, "drop 0 {number}").unwrap();
+            answers.next().unwrap().unwrap() == "noted"
+        };
+        (0..10).filter(is_dropped).collect()
+    };
+    let call =
+        scratch.start(&["run", &handle, "touch begun; while [ ! -e on ]; do sleep 0.01; done; (exit 7)"]);
+    begun(&scratch, "begun");
+    assert!(dropped().is_empty());
+    std::fs::write(scratch.path.join("on"), "").unwrap();
+    call.finish().code(7);
+    scratch.ts(&["send", "--no-enter", &handle, "half"]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "half"]).code(0);
+    assert_eq!(dropped().len(), 1);
+    scratch.ts(&["run", &handle, "echo after"]).code(0).stdout("after\n");
+}
+
 #[test]
 fn the_call_that_resumes_prints_the_last_output() {
     let (scratch, handle) = shell("bash --norc");
@@ -247,15 +273,16 @@ fn a_call_that_timed_out_in_a_slow_shell_leaves_nothing() {
     scratch.ts(&["run", &handle, "ls late"]).code(2);
 }
 
-/// Two clients use one session, and some of their calls are killed.
+/// Two clients use one session, and some of their calls are killed. `NBS_ROUNDS`: how many calls each makes.
 #[test]
 fn nothing_of_two_agents_calls_is_mixed() {
+    let rounds = std::env::var("NBS_ROUNDS").map_or(60, |rounds| rounds.parse().unwrap());
     let (scratch, handle) = shell("bash --norc");
     let (scratch, handle) = (&scratch, &handle);
     std::thread::scope(|scope| {
         for agent in ["a", "b"] {
             scope.spawn(move || {
-                for round in 0..60 {
+                for round in 0..rounds {
                     let code = round % 100 + 1;
                     let command = format!("echo {agent}{round}; (exit {code})");
                     let call = scratch.start(&["run", handle, &command]);
@@ -271,7 +298,9 @@ fn nothing_of_two_agents_calls_is_mixed() {
                         let all = format!("{}{}", ran.out(), rest.out());
                         let came = rest.status.code() == Some(code as i32) && all.contains(&whole);
                         assert!(came || rest.status.code() == Some(125), "{ran:?} {rest:?}");
-                        assert!(all.replace(&whole, "").is_empty(), "{ran:?} {rest:?}");
+                        // A call that was killed before it confirmed what it had printed: that comes again.
+                        let is_right = (0..3).any(|times| all == whole.repeat(times));
+                        assert!(is_right, "{ran:?} {rest:?}");
                     } else {
                         let ran = call.finish();
                         // A command that a call has left does not block others for long.

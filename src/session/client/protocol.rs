@@ -61,6 +61,9 @@ pub(crate) enum RelayRequest {
     Seen { offset: u64 },
     /// Interrupt the foreground process group as a key would, ahead of all pending input.
     Interrupt,
+    /// The same to a shell that has half a line at its prompt, or is thought to: refused if it has gone on from
+    /// there, where it had this number of its last command.
+    DropLine { level: usize, seq: Option<u64> },
     /// If this character is a signal at the moment, do at once what the terminal would do if all earlier
     /// input had been read.
     Press { byte: u8 },
@@ -89,6 +92,7 @@ impl RelayRequest {
             self,
             RelayRequest::Type { .. }
                 | RelayRequest::Interrupt
+                | RelayRequest::DropLine { .. }
                 | RelayRequest::Press { .. }
                 | RelayRequest::Secret { .. }
                 | RelayRequest::Report { .. }
@@ -120,6 +124,10 @@ impl RelayRequest {
             RelayRequest::Told => "told\n".to_owned(),
             RelayRequest::Attach => "attach\n".to_owned(),
             RelayRequest::Interrupt => "signal INT\n".to_owned(),
+            RelayRequest::DropLine { level, seq } => {
+                let seq = seq.map_or_else(|| "-".to_owned(), |seq| seq.to_string());
+                format!("drop {level} {seq}\n")
+            }
             RelayRequest::Press { byte } => format!("press {byte}\n"),
             RelayRequest::Secret { length } => format!("secret {length}\n"),
             RelayRequest::Untranslated { since } => format!("untranslated {since}\n"),
@@ -173,6 +181,10 @@ impl RelayRequest {
             ["told"] => RelayRequest::Told,
             ["attach"] => RelayRequest::Attach,
             ["signal", "INT"] => RelayRequest::Interrupt,
+            ["drop", level, "-"] => RelayRequest::DropLine { level: level.parse().ok()?, seq: None },
+            ["drop", level, seq] => {
+                RelayRequest::DropLine { level: level.parse().ok()?, seq: Some(seq.parse().ok()?) }
+            }
             ["press", byte] => RelayRequest::Press { byte: byte.parse().ok()? },
             ["secret", length] => RelayRequest::Secret { length: length.parse().ok()? },
             ["untranslated", since] => RelayRequest::Untranslated { since: since.parse().ok()? },
@@ -399,6 +411,8 @@ mod tests {
             RelayRequest::Attach,
             RelayRequest::Seen { offset: 9 },
             RelayRequest::Interrupt,
+            RelayRequest::DropLine { level: 0, seq: None },
+            RelayRequest::DropLine { level: 1, seq: Some(9) },
             RelayRequest::Press { byte: 3 },
             RelayRequest::Secret { length: 5 },
             RelayRequest::Untranslated { since: 7 },
@@ -437,7 +451,7 @@ mod tests {
                 interrupted: true,
                 queued: true,
                 left: Some(LeftJob { level: 1, last: 2 }),
-                left_untaken: true,
+                left_unbegun: true,
                 ending: true,
                 unread: 3,
                 size: Some(Size { cols: 80, rows: 24 }),

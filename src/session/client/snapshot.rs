@@ -254,9 +254,9 @@ pub(crate) struct Snapshot {
     /// The number of typed bytes that no program has read.
     pub(crate) unread: u64,
     /// A command of a call that has left it, and goes on; and whether one has been typed that the
-    /// shell has not taken yet.
+    /// shell has not begun yet.
     pub(crate) left: Option<LeftJob>,
-    pub(crate) left_untaken: bool,
+    pub(crate) left_unbegun: bool,
     /// The terminal's size, as long as the terminal exists.
     pub(crate) size: Option<Size>,
     /// The modes that the program has set.
@@ -359,7 +359,7 @@ impl Snapshot {
             let (level, last) = told.split_once(',')?;
             self.left = Some(LeftJob { level: level.parse().ok()?, last: last.parse().ok()? });
         }
-        fields.flag("left-untaken", &mut self.left_untaken);
+        fields.flag("left-unbegun", &mut self.left_unbegun);
         if let Some(told) =
             fields.other("size", || self.size.map(|size| format!("{}x{}", size.cols, size.rows)))
         {

@@ -54,12 +54,12 @@ struct BegunLine {
 }
 
 impl BegunLine {
-    /// Has the shell of this level drop it, if it is time to; gives when it will be again.
+    /// Has the shell at this place drop it, if it is time to; gives when it will be again.
     fn drop_again(
         &mut self,
         session: &SessionDir,
         turn: &mut RelayClient,
-        level: usize,
+        place: &Snapshot,
         doing: TerminalState,
     ) -> Result<Deadline> {
         if let Some(again) = self.again.filter(|again| !again.has_passed()) {
@@ -68,10 +68,12 @@ impl BegunLine {
         // A shell that still draws has not read the key; else half a key that was typed before may have
         // swallowed its beginning.
         let draws = self.asked > 0 && doing == TerminalState::Running;
-        let pause = if draws || self.asked < CLEARS && self.ask(session, turn, level)? {
+        let pause = if draws || self.asked < CLEARS && self.ask(session, turn, place.level)? {
             NEARLY_DONE
         } else {
-            turn.interrupt()?;
+            if !turn.drop_line(place)? {
+                return Ok(Deadline::after(Duration::ZERO));
+            }
             self.is_interrupted = true;
             sending::REPEAT
         };
@@ -114,7 +116,7 @@ pub(super) fn await_prompt(
         let place = now.take().map_or_else(|| turn.snapshot(Parts::NONE), |place| Ok(Some(place)))?;
         let place = place.ok_or_else(|| session.ended())?;
         let next = wait.next;
-        if place.left_untaken && !next.has_passed() {
+        if place.left_unbegun && !next.has_passed() {
             // Input of a killed call comes first.
             match turn.news_or(next.min(over), Some(signals.as_fd()))? {
                 WaitOutcome::Ended => return Err(session.ended()),
@@ -195,7 +197,7 @@ impl PromptWait<'_> {
             (PromptState::Entered, ..) if place.interrupted && !next.has_passed() => {
                 // It may be lost; or a command is about to end by it, and wants no other.
                 match turn.snapshot(Parts::SHELL)?.is_some_and(|now| now.shell_waits) {
-                    true => self.line.drop_again(session, turn, place.level, doing)?.min(next),
+                    true => self.line.drop_again(session, turn, place, doing)?.min(next),
                     false => next,
                 }
             }
@@ -224,7 +226,7 @@ impl PromptWait<'_> {
                 PromptState::Touched,
                 TerminalState::Prompt | TerminalState::Running | TerminalState::Line,
                 ..,
-            ) => self.line.drop_again(session, turn, place.level, doing)?.min(next),
+            ) => self.line.drop_again(session, turn, place, doing)?.min(next),
             (PromptState::Unknown, TerminalState::Running | TerminalState::Prompt, ..) => self.first,
             (PromptState::Coming, TerminalState::Running | TerminalState::Prompt, ..) => next,
             (PromptState::Unknown | PromptState::Coming | PromptState::Entered | PromptState::Left, ..) => {
