@@ -82,6 +82,8 @@ pub(crate) struct Seen {
     pub(crate) because: Because,
     /// If it asks, the position of its question on the screen.
     pub(crate) question: Option<Question>,
+    /// It shows no sign that it has just been given a task, and not begun.
+    pub(crate) is_over: bool,
 }
 
 /// The question as it is shown.
@@ -109,6 +111,8 @@ enum About {
     Choice,
     /// The preceding `asks` line counts only if such a row is below its row.
     Below,
+    /// The end of a turn leaves such a row.
+    Ends,
 }
 
 /// The rules of a program.
@@ -132,6 +136,8 @@ impl Rules {
     pub(crate) fn look(&self, rows: &[String], title: Option<&str>, notice: Option<&str>) -> Option<Seen> {
         let rows: Vec<&str> = rows.iter().map(|row| bare(row)).collect();
         let asks = self.question(&rows);
+        let has_ends = self.lines.iter().any(|(about, _)| *about == About::Ends);
+        let is_over = !has_ends || rows.iter().any(|row| self.is_said(About::Ends, row));
         let question = |doing| match doing {
             Shows::Asks(_) => asks.as_ref().map(|(_, question)| question.clone()),
             Shows::Works | Shows::Rests => None,
@@ -145,7 +151,7 @@ impl Rules {
             let text = text?;
             let mut lines = self.lines.iter().filter_map(|(about, regex)| Some((wanted(*about)?, regex)));
             let (doing, _) = lines.find(|(_, regex)| regex.is_match(text))?;
-            Some(Seen { shows: keys(doing), because, question: question(doing) })
+            Some(Seen { shows: keys(doing), because, question: question(doing), is_over })
         };
         let of_title = |about| if let About::Title(doing) = about { Some(doing) } else { None };
         let of_notice = |about| if let About::Notice(doing) = about { Some(doing) } else { None };
@@ -157,7 +163,8 @@ impl Rules {
                         .into_iter()
                         .find(|doing| rows.iter().any(|row| self.is_said(About::Row(*doing), row)))?,
                 };
-                Some(Seen { shows: doing, because: Because::Rule, question: question(doing) })
+                let (because, question) = (Because::Rule, question(doing));
+                Some(Seen { shows: doing, because, question, is_over })
             },
         )
     }
@@ -368,6 +375,7 @@ fn compile(stanza: Stanza) -> Result<Rules, String> {
                 };
                 (if word == "title" { About::Title(doing) } else { About::Notice(doing) }, regex)
             }
+            "ends" => (About::Ends, rest),
             "from" => (About::From, rest),
             "choice" => (About::Choice, rest),
             "below" => match lines.last() {
@@ -377,7 +385,7 @@ fn compile(stanza: Stanza) -> Result<Rules, String> {
             _ => match doing(word) {
                 Some(doing) => (About::Row(doing), rest),
                 None => {
-                    let known = "program, asks, below, works, rests, title, notice, from or choice";
+                    let known = "program, asks, below, works, rests, ends, title, notice, from or choice";
                     return Err(bad(&format!("'{}' is not {known}", text::escaped(word.as_bytes()))));
                 }
             },
@@ -488,6 +496,21 @@ mod tests {
             rules(name);
         }
         assert_eq!(fault(BUILT_IN), None);
+    }
+
+    #[test]
+    fn a_task_that_has_not_begun_is_not_over() {
+        for (program, screen, expected) in [
+            ("opencode", "  ┃  Ask anything…", false),
+            ("opencode", "  ┃  Do it\n     ▣  Build · scripted-1\n  ┃\n  ctrl+p commands", false),
+            ("opencode", "  ┃  Do it\n     ▣  Build · scripted-1 · 2.3s\n  ┃\n  ctrl+p commands", true),
+            ("opencode", "  ┃  Do it\n     ▣  Build · scripted-1 · 1m 2s\n  ┃\n  ctrl+p commands", true),
+            ("opencode", "  ┃  Do it\n     ▣  Build · scripted-1 · interrupted\n  ctrl+p commands", true),
+            ("qwen", "> Type your message", true),
+        ] {
+            let seen = rules(program).look(&rows(screen), None, None).unwrap();
+            assert_eq!((seen.shows, seen.is_over), (Shows::Rests, expected), "{screen}");
+        }
     }
 
     #[test]

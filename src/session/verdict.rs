@@ -17,13 +17,9 @@ use crate::{
 /// begins with the input a moment after.
 const TAKEN_UP: Duration = Duration::from_millis(800);
 
-/// The same if the program has printed nothing since then: it is starting, or the machine is busy.
+/// The same if the program has printed nothing since then, or shows no end of a turn: it is starting, or the
+/// machine is busy.
 const ANSWERED: Duration = Duration::from_secs(10);
-
-/// Until so long after that line, the screen must also have stood for the second time: opencode shows its input
-/// line for a moment before it works. Later it need not, since a program may animate a cell at rest.
-const BEGINNING: Duration = Duration::from_secs(3);
-const STILL: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
@@ -74,9 +70,9 @@ impl Verdict {
         }
         // The time until the program would have begun with the last input.
         let lacks = front.typed.filter(|_| front.entered && seen.shows == Shows::Rests).map(|typed| {
-            let log = session.log().ok().and_then(|log| Some((log.length().ok()?, log.age().ok()?)));
-            let (length, age) = log.unwrap_or((u64::MAX, Duration::MAX));
-            lacking(typed, (length > front.length).then_some(age))
+            let length = session.log().ok().and_then(|log| log.length().ok());
+            let is_answered = seen.is_over && length.is_none_or(|length| length > front.length);
+            (if is_answered { TAKEN_UP } else { ANSWERED }).saturating_sub(typed)
         });
         let (activity, turn, again) = match (seen.shows, lacks) {
             (Shows::Asks(_), _) => (Activity::Waiting, None, None),
@@ -90,14 +86,6 @@ impl Verdict {
     }
 }
 
-/// The time until a turn has ended at a program that takes a task, if a line was entered and, since then,
-/// something printed that long ago.
-fn lacking(typed: Duration, printed: Option<Duration>) -> Duration {
-    let Some(printed) = printed else { return ANSWERED.saturating_sub(typed) };
-    let still = STILL.saturating_sub(printed).min(BEGINNING.saturating_sub(typed));
-    TAKEN_UP.saturating_sub(typed).max(still)
-}
-
 /// The result of those rules for a screen, and for the notices since input.
 pub(super) fn look(rules: &Rules, front: &Front, said: &ProgramSaid, screen: &Screen) -> Option<Seen> {
     let now = unix_seconds(SystemTime::now());
@@ -105,29 +93,4 @@ pub(super) fn look(rules: &Rules, front: &Front, said: &ProgramSaid, screen: &Sc
     let notice = said.notices.last().filter(|notice| notice.since >= typed);
     let notice = notice.map(|notice| notice.notice.text.as_str());
     rules.look(&screen.lines(0), screen.title(), notice)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_turn_ends_when_the_input_is_taken_up_and_the_screen_stands() {
-        let millis = Duration::from_millis;
-        let cases = [
-            // Typed and printed that long ago; what lacks.
-            (100, Some(500), 700),
-            (900, Some(500), 0),
-            (900, Some(100), 400),
-            (700, Some(0), 500),
-            (2_900, Some(0), 100),
-            (3_000, Some(0), 0),
-            (3_000, None, 7_000),
-            (10_000, None, 0),
-        ];
-        for (typed, printed, lacks) in cases {
-            let printed: Option<u64> = printed;
-            assert_eq!(lacking(millis(typed), printed.map(millis)), millis(lacks), "{typed} {printed:?}");
-        }
-    }
 }
