@@ -113,6 +113,8 @@ enum About {
     Below,
     /// The end of a turn leaves such a row.
     Ends,
+    /// It shows such a row as long as it starts, and may keep a task until then; it may stay above others.
+    Begins,
 }
 
 /// The rules of a program.
@@ -136,8 +138,7 @@ impl Rules {
     pub(crate) fn look(&self, rows: &[String], title: Option<&str>, notice: Option<&str>) -> Option<Seen> {
         let rows: Vec<&str> = rows.iter().map(|row| bare(row)).collect();
         let asks = self.question(&rows);
-        let has_ends = self.lines.iter().any(|(about, _)| *about == About::Ends);
-        let is_over = !has_ends || rows.iter().any(|row| self.is_said(About::Ends, row));
+        let is_over = self.is_over(&rows);
         let question = |doing| match doing {
             Shows::Asks(_) => asks.as_ref().map(|(_, question)| question.clone()),
             Shows::Works | Shows::Rests => None,
@@ -177,6 +178,16 @@ impl Rules {
 
     pub(super) fn is_input(&self, row: &str) -> bool {
         self.is_said(About::Row(Shows::Rests), row)
+    }
+
+    /// Do these rows show no sign that it has been given a task, and not begun?
+    fn is_over(&self, rows: &[&str]) -> bool {
+        let has = |wanted| self.lines.iter().any(|(about, _)| *about == wanted);
+        let has_end = |rows: &[&str]| rows.iter().any(|row| self.is_said(About::Ends, row));
+        match rows.iter().rposition(|row| self.is_said(About::Begins, row)) {
+            Some(at) => has_end(&rows[at..]),
+            None => has(About::Begins) || !has(About::Ends) || has_end(rows),
+        }
     }
 
     fn is_said(&self, wanted: About, row: &str) -> bool {
@@ -376,6 +387,7 @@ fn compile(stanza: Stanza) -> Result<Rules, String> {
                 (if word == "title" { About::Title(doing) } else { About::Notice(doing) }, regex)
             }
             "ends" => (About::Ends, rest),
+            "begins" => (About::Begins, rest),
             "from" => (About::From, rest),
             "choice" => (About::Choice, rest),
             "below" => match lines.last() {
@@ -385,7 +397,8 @@ fn compile(stanza: Stanza) -> Result<Rules, String> {
             _ => match doing(word) {
                 Some(doing) => (About::Row(doing), rest),
                 None => {
-                    let known = "program, asks, below, works, rests, ends, title, notice, from or choice";
+                    let known =
+                        "program, asks, below, works, rests, begins, ends, title, notice, from or choice";
                     return Err(bad(&format!("'{}' is not {known}", text::escaped(word.as_bytes()))));
                 }
             },
@@ -507,6 +520,10 @@ mod tests {
             ("opencode", "  ┃  Do it\n     ▣  Build · scripted-1 · 1m 2s\n  ┃\n  ctrl+p commands", true),
             ("opencode", "  ┃  Do it\n     ▣  Build · scripted-1 · interrupted\n  ctrl+p commands", true),
             ("qwen", "> Type your message", true),
+            ("gemini", "Queued (press ↑ to edit):\n  Do it\n > Type your message", false),
+            ("gemini", "ℹ Initializing... Prompts will be queued.\n > Type your message", false),
+            ("gemini", "ℹ Initializing... Prompts will be queued.\n✦ Done.\n > Type your message", true),
+            ("gemini", "It is done.\n > Type your message", true),
         ] {
             let seen = rules(program).look(&rows(screen), None, None).unwrap();
             assert_eq!((seen.shows, seen.is_over), (Shows::Rests, expected), "{screen}");
