@@ -273,41 +273,43 @@ fn a_call_that_timed_out_in_a_slow_shell_leaves_nothing() {
     scratch.ts(&["run", &handle, "ls late"]).code(2);
 }
 
-/// Two clients use one session, and some of their calls are killed. `NBS_ROUNDS`: how many calls each makes.
+/// Two clients use one session, and some of their calls are killed. `NBS_ROUNDS`: how many calls each makes in
+/// each shell.
 #[test]
 fn nothing_of_two_agents_calls_is_mixed() {
-    let rounds = std::env::var("NBS_ROUNDS").map_or(60, |rounds| rounds.parse().unwrap());
-    let (scratch, handle) = shell("bash --norc");
-    let (scratch, handle) = (&scratch, &handle);
-    std::thread::scope(|scope| {
-        for agent in ["a", "b"] {
-            scope.spawn(move || {
-                for round in 0..rounds {
-                    let code = round % 100 + 1;
-                    let command = format!("echo {agent}{round}; (exit {code})");
-                    let call = scratch.start(&["run", handle, &command]);
-                    if agent == "b" && round % 5 == 0 {
-                        std::thread::sleep(Duration::from_millis(round % 13));
-                        run(Command::new("kill").args(["-KILL", &call.pid().to_string()]));
-                        let ran = call.finish();
-                        if ran.status.code().is_some() {
-                            continue;
-                        }
-                        let rest = resume(scratch, handle);
-                        let whole = format!("{agent}{round}\n");
-                        let all = format!("{}{}", ran.out(), rest.out());
-                        let came = rest.status.code() == Some(code as i32) && all.contains(&whole);
-                        assert!(came || rest.status.code() == Some(125), "{ran:?} {rest:?}");
-                        // A call that was killed before it confirmed what it had printed: that comes again.
-                        let is_right = (0..3).any(|times| all == whole.repeat(times));
-                        assert!(is_right, "{ran:?} {rest:?}");
-                    } else {
-                        let ran = call.finish();
-                        // A command that a call has left does not block others for long.
-                        ran.code(code as i32).stdout(format!("{agent}{round}\n"));
-                    }
-                }
-            });
+    let rounds = std::env::var("NBS_ROUNDS").map_or(30, |rounds| rounds.parse().unwrap());
+    for shell_command in ["bash --norc", "zsh -f", "fish --no-config", "dash"] {
+        let (scratch, handle) = shell(shell_command);
+        std::thread::scope(|scope| {
+            scope.spawn(|| calls_of_an_agent(&scratch, &handle, "a", rounds));
+            scope.spawn(|| calls_of_an_agent(&scratch, &handle, "b", rounds));
+        });
+    }
+}
+
+/// Those of `b` are killed now and then.
+fn calls_of_an_agent(scratch: &Scratch, handle: &str, agent: &str, rounds: u64) {
+    for round in 0..rounds {
+        let code = round % 100 + 1;
+        let call = scratch.start(&["run", handle, &format!("echo {agent}{round}; sh -c 'exit {code}'")]);
+        let whole = format!("{agent}{round}\n");
+        if agent == "b" && round % 5 == 0 {
+            std::thread::sleep(Duration::from_millis(round % 13));
+            signal("-KILL", &call.pid().to_string());
+            let ran = call.finish();
+            if ran.status.code().is_some() {
+                continue;
+            }
+            let rest = resume(scratch, handle);
+            let all = format!("{}{}", ran.out(), rest.out());
+            let came = rest.status.code() == Some(code as i32) && all.contains(&whole);
+            assert!(came || rest.status.code() == Some(125), "{ran:?} {rest:?}");
+            // A call that was killed before it confirmed what it had printed: that comes again.
+            let is_right = (0..3).any(|times| all == whole.repeat(times));
+            assert!(is_right, "{ran:?} {rest:?}");
+        } else {
+            // A command that a call has left does not block others for long.
+            call.finish().code(code as i32).stdout(whole);
         }
-    });
+    }
 }
