@@ -189,7 +189,7 @@ fn is_plain() -> bool {
 
 /// What is packed, beside the headers: files under `src`, and all in folders there.
 const TEXTS: [&str; 3] = ["applets/ts/skill.md", "machine/bootstrap.sh", "mcp/instructions.md"];
-const FOLDERS: [&str; 2] = ["help/topics", "help/completion"];
+const FOLDERS: [&str; 2] = ["help/completion", "help/topics"];
 const PAGE: [&str; 3] = ["page/index.html", "page/page.css", "page/page.js"];
 
 /// All texts, one after the other, and where each stands.

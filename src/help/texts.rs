@@ -1,12 +1,12 @@
 //! The texts that people read, and what is sent elsewhere as it is: packed, for together
 //! they would be a tenth of the file.
 //!
-//! `build.rs` packs them as one stream. It is unpacked whole when the first of
-//! them is read, once in a process; most calls read none.
+//! `build.rs` packs them as one stream, which takes time to unpack: up to the end of the first text that is
+//! read, and whole only if another one is further behind. Most calls read none.
 
 use std::sync::OnceLock;
 
-use crate::packed::unpack;
+use crate::packed::unpack_until;
 
 include!(concat!(env!("OUT_DIR"), "/texts.rs"));
 
@@ -37,8 +37,14 @@ impl Text {
     }
 
     pub(crate) fn get(self) -> &'static str {
-        static ALL: OnceLock<String> = OnceLock::new();
-        &ALL.get_or_init(|| unpack(PACKED, LENGTH))[self.start..self.end]
+        static TEXTS: [OnceLock<String>; 2] = [const { OnceLock::new() }; 2];
+        let [beginning, all] = &TEXTS;
+        let beginning = beginning.get_or_init(|| unpack_until(PACKED, LENGTH, self.end));
+        let texts = match self.end <= beginning.len() {
+            true => beginning,
+            false => all.get_or_init(|| unpack_until(PACKED, LENGTH, LENGTH)),
+        };
+        &texts[self.start..self.end]
     }
 }
 

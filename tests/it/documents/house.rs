@@ -299,7 +299,7 @@ fn no_room_uses_one_above_it() {
 
 /// The values that outlive the function that knows them, and why.
 const GLOBAL_STATE: [(&str, &str); 6] = [
-    ("help/texts", "ALL"),              // what is packed in the file, unpacked
+    ("help/texts", "TEXTS"),            // what is packed in the file, unpacked
     ("main", "ALLOCATOR"),              // Rust has no other way to choose one
     ("session/shell/startup", "ALL"),   // what is packed in the file, unpacked
     ("sys/files", "CALLERS_UMASK"),     // our own is 077 from the first moment on
