@@ -1,8 +1,8 @@
 //! bridge - keeps the connection to another machine
 //!
 //! An internal role. A call for a session on MACHINE starts `nbs-bridge MACHINE DIRECTORY`.
-//! DIRECTORY holds its socket, which distinguishes it from processes that merely have its name. It
-//! prints `+` when it listens, or `-` and the reason why it does not.
+//! Its socket is in DIRECTORY: a process that only has its name has none there. It prints `+` when it
+//! listens, or `-` and why it cannot.
 
 use std::os::unix::ffi::OsStrExt;
 

@@ -3,7 +3,7 @@
 //! An internal role. The bridge of another machine has put this file here. Its script asks what the
 //! file is (`nbs-far prove`), and becomes it (`nbs-far connect BRIDGE CONTENT`), with the connection
 //! as standard input and output. That starts `nbs-far serve BRIDGE CONTENT`, which prints `+` when
-//! it listens, or `-` and the reason why it does not.
+//! it listens, or `-` and why it cannot.
 
 use std::io::{self, IsTerminal};
 

@@ -2,8 +2,7 @@
 //!
 //! An internal role. `spawn-worker` starts `nbs-monitor WORKER ROOT STARTUP TIMEOUT`, times in
 //! milliseconds, with a socket as standard input. The monitor writes `+` and the path of its log
-//! there, or `-` and the reason why it failed. It then reads `+` when the agent is about to be
-//! started.
+//! there, or `-` and why it failed. Then it reads `+` when the agent is about to start.
 
 use std::{
     ffi::OsString,

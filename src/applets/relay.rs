@@ -2,9 +2,9 @@
 //!
 //! An internal role. `create` starts `nbs-relay HANDLE SESSIONS UMASK SIZE VIA`. Its standard input
 //! is the lock of the half-made session. Its standard output is a socket. On that it writes
-//! `!` and a line of warning if there is one, then `+` when everybody can see the session, or `-` and
-//! the reason why it failed. On the same socket it reads when the files are made by which it starts
-//! the command, and when all files of the session are.
+//! `!` and a warning if there is one, then `+` when the session is visible, or `-` and why it
+//! failed. On the same socket it reads that the files are there that it needs to start the command, and
+//! later that all files of the session are.
 
 use std::{fs::File, io, os::fd::AsFd, path::Path};
 

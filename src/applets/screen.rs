@@ -1,8 +1,8 @@
 //! screen - answers what a program asks of its terminal, and keeps a session's screen
 //!
 //! An internal role. The session's relay starts `nbs-screen HANDLE SESSIONS ask`, with a connection
-//! to it as standard input. For each line with an offset in the log and the question that ends there,
-//! in hexadecimal digits, it writes one with the answer. `nbs-screen HANDLE SESSIONS keep` computes
+//! to it as standard input. Each line it reads has an offset in the log and, in hexadecimal, the query
+//! that ends there; it writes a line with the answer. `nbs-screen HANDLE SESSIONS keep` computes
 //! the screen once, so that the next call is cheap.
 
 use std::{

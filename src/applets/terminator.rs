@@ -1,8 +1,8 @@
 //! terminator - ends a session that has reached a limit
 //!
 //! An internal role. The session's relay starts `nbs-terminator HANDLE SESSIONS CAUSE [at-once]`. It
-//! must be the relay's child: to end all of a session takes waiting, and the relay never waits for
-//! another process. `at-once`: there is no grace.
+//! must be the relay's child, because ending a session means waiting for its processes, which the
+//! relay never does. `at-once`: it waits for none of them before it kills.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! viewer - shows a session on a terminal, and types into it
 //!
 //! An internal role. `nbs-ts attach --interactive` starts `nbs-viewer HANDLE`, with its terminal as
-//! standard input and output. Standard error is a pipe to `attach`, for the reason of a failure.
+//! standard input and output. Standard error is a pipe to `attach`, on which it says why it failed.
 //! `nbs-viewer HANDLE --read-only` only shows the session, and with `--tmux` C-b is the prefix.
-//! `nbs-viewer MACHINE: COMMAND...` shows what that call shows on that machine.
+//! `nbs-viewer MACHINE: COMMAND...` shows the output of that call on that machine.
 //! `nbs-viewer top [--on=MACHINE...] [--name=PATTERN]` shows all sessions, for `nbs-ts top`.
 
 use std::{

@@ -5,7 +5,7 @@
 //!
 //! Prints `alive`, or `dead` and a line `exit_code: N`, where N may be `unknown`.
 //! If the program did not end by itself, a line `ended_by: WORD` follows: kill,
-//! timeout, idle_timeout, owner or unknown.
+//! timeout, idle_timeout, memory, owner or unknown.
 //!
 //! Options:
 //!   --json            print an object that also has the terminal's state (prompt,
