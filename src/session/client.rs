@@ -69,7 +69,11 @@ pub(crate) struct RelayClient {
     is_ending: bool,
     // The lines to send with the next request.
     ahead: String,
+    has_stopped: bool,
 }
+
+/// How long the report that a text was typed may take even if the call's time is over.
+const TYPED_AT_ONCE: Duration = Duration::from_millis(300);
 
 /// How soon to look again whether a shell waits for a key, of which the kernel sends no event.
 pub(crate) const GLANCE: Duration = Duration::from_millis(10);
@@ -129,6 +133,7 @@ impl RelayClient {
             processed: 0,
             is_ending: false,
             ahead: String::new(),
+            has_stopped: false,
         }
     }
 
@@ -199,14 +204,21 @@ impl RelayClient {
                 Err(error) => return Err(error).trying(self.what()),
             }
         }
-        match self.receive(deadline)? {
+        // It mostly answers at once, and whoever has stopped typing can ask nothing more.
+        match self.receive(deadline.at_least(TYPED_AT_ONCE))? {
             Received::Nothing => self.stop_typing(),
             received => self.typed(received),
         }
     }
 
+    /// Was typing stopped because it took too long? Then no more requests can be sent.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.has_stopped
+    }
+
     /// Shuts down our half of the connection: nothing more is to be typed.
     fn stop_typing(&mut self) -> Result<Option<Typed>> {
+        self.has_stopped = true;
         // If the relay has gone, `receive` reports it.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
         match self.receive(self.patience())? {

@@ -479,7 +479,7 @@ impl<'a> Run<'a> {
         let until = Deadline::after(NEXT_PROMPT).min(self.wishes.deadline);
         let typed =
             self.relay.type_and_follow(keys, self.trace.next, until)?.ok_or_else(|| self.session.ended())?;
-        if typed.count == keys.len() as u64 {
+        if typed.count == keys.len() as u64 && !self.relay.has_stopped() {
             return Ok(());
         }
         if self.wishes.deadline.has_passed() {
