@@ -89,6 +89,18 @@ impl Relay {
                 self.interrupt();
                 Response::Noted
             }
+            RelayRequest::InterruptCommand { level, seq } => {
+                self.read_what_was_printed();
+                match self.recorder.level() {
+                    (now, Some(last)) if now == level && last >= seq => {
+                        Response::Refused { why: "the command has ended".into() }
+                    }
+                    _ => {
+                        self.interrupt();
+                        Response::Noted
+                    }
+                }
+            }
             RelayRequest::DropLine { level, seq } => match self.has_half_line(level, seq) {
                 true => {
                     self.interrupt();

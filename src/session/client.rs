@@ -402,10 +402,24 @@ impl RelayClient {
     /// Interrupts the shell that was seen at its prompt there, so that it drops half a line; `false` if it has
     /// gone on since, to what a killed call had typed.
     pub(crate) fn drop_line(&mut self, place: &Snapshot) -> Result<bool> {
-        match self.ask(&RelayRequest::DropLine { level: place.level, seq: place.seq })? {
-            Some(Response::Noted) => Ok(true),
-            Some(Response::Refused { .. }) | None => Ok(false),
+        let answer = self.ask(&RelayRequest::DropLine { level: place.level, seq: place.seq })?;
+        Ok(self.is_done(answer)? == Some(true))
+    }
+
+    /// Interrupts this command of that shell; `Some(false)` if it has ended: the interrupt would hit the shell.
+    /// `None` if the session has ended.
+    pub(crate) fn interrupt_command(&mut self, level: usize, seq: u64) -> Result<Option<bool>> {
+        let answer = self.ask(&RelayRequest::InterruptCommand { level, seq })?;
+        self.is_done(answer)
+    }
+
+    /// `None` if the session has ended.
+    fn is_done(&self, answer: Option<Response>) -> Result<Option<bool>> {
+        match answer {
+            Some(Response::Noted) => Ok(Some(true)),
+            Some(Response::Refused { .. }) => Ok(Some(false)),
             Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
         }
     }
 
@@ -422,12 +436,8 @@ impl RelayClient {
     /// Lets a signal character act at once; `Some(false)` if it is not a signal character at the moment.
     /// `None` if the session has ended.
     pub(crate) fn press(&mut self, byte: u8) -> Result<Option<bool>> {
-        match self.ask(&RelayRequest::Press { byte })? {
-            Some(Response::Noted) => Ok(Some(true)),
-            Some(Response::Refused { .. }) => Ok(Some(false)),
-            Some(_) => Err(self.misunderstood()),
-            None => Ok(None),
-        }
+        let answer = self.ask(&RelayRequest::Press { byte })?;
+        self.is_done(answer)
     }
 
     /// Types a secret if the terminal shows a secret prompt now; else returns `Some(false)`. `None` if the

@@ -14,7 +14,7 @@ mod startup;
 pub(crate) use command::{Dialect, ShellCommand, ShellStart, fish_quoted};
 pub(crate) use command_text::{command_text, fills_row};
 pub(crate) use command_tracker::{
-    Beginning, CommandTracker, Stage, own_end, own_sequences, unreported_prompt,
+    Beginning, CommandTracker, Stage, fish_prompt, own_end, own_sequences, unreported_prompt,
 };
 pub(crate) use echo::EchoFilter;
 pub(crate) use mark_stripper::MarkStripper;

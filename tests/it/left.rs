@@ -313,3 +313,25 @@ fn calls_of_an_agent(scratch: &Scratch, handle: &str, agent: &str, rounds: u64) 
         }
     }
 }
+
+/// An interrupt may come at any time: before the command is typed, started or reported, and after it has ended.
+/// `NBS_ROUNDS`: how often in each shell.
+#[test]
+fn a_run_that_times_out_at_any_moment_says_so_and_leaves_the_shell_to_the_next() {
+    let rounds = std::env::var("NBS_ROUNDS").map_or(30, |rounds| rounds.parse().unwrap());
+    for shell_command in ["bash --norc", "zsh -f", "fish --no-config", "dash"] {
+        let (scratch, handle) = shell(shell_command);
+        for round in 0..rounds {
+            let command = ["sleep 5", "sh -c 'sleep 5'", "sleep 0.03", "true"][round % 4];
+            let timeout = format!("--timeout={}ms", 1 + round * 7 % 60);
+            let ran = scratch.ts(&["run", &timeout, &handle, command]);
+            // The shell prints a newline where the interrupt came.
+            let is_empty = ran.out().trim_matches('\n').is_empty();
+            assert!(is_empty && matches!(ran.status.code(), Some(0 | 124)), "{ran:?}");
+            if round % 3 == 0 {
+                let next = scratch.ts(&["run", &handle, &format!("echo {round}; sh -c 'exit 7'")]);
+                next.code(7).stdout(format!("{round}\n"));
+            }
+        }
+    }
+}

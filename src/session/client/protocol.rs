@@ -61,6 +61,8 @@ pub(crate) enum RelayRequest {
     Seen { offset: u64 },
     /// Interrupt the foreground process group as a key would, ahead of all pending input.
     Interrupt,
+    /// The same for the command of that number of a shell: refused once it has ended.
+    InterruptCommand { level: usize, seq: u64 },
     /// The same to a shell that has half a line at its prompt, or is thought to: refused if it has gone on from
     /// there, where it had this number of its last command.
     DropLine { level: usize, seq: Option<u64> },
@@ -92,6 +94,7 @@ impl RelayRequest {
             self,
             RelayRequest::Type { .. }
                 | RelayRequest::Interrupt
+                | RelayRequest::InterruptCommand { .. }
                 | RelayRequest::DropLine { .. }
                 | RelayRequest::Press { .. }
                 | RelayRequest::Secret { .. }
@@ -124,6 +127,7 @@ impl RelayRequest {
             RelayRequest::Told => "told\n".to_owned(),
             RelayRequest::Attach => "attach\n".to_owned(),
             RelayRequest::Interrupt => "signal INT\n".to_owned(),
+            RelayRequest::InterruptCommand { level, seq } => format!("signal INT {level} {seq}\n"),
             RelayRequest::DropLine { level, seq } => {
                 let seq = seq.map_or_else(|| "-".to_owned(), |seq| seq.to_string());
                 format!("drop {level} {seq}\n")
@@ -181,6 +185,9 @@ impl RelayRequest {
             ["told"] => RelayRequest::Told,
             ["attach"] => RelayRequest::Attach,
             ["signal", "INT"] => RelayRequest::Interrupt,
+            ["signal", "INT", level, seq] => {
+                RelayRequest::InterruptCommand { level: level.parse().ok()?, seq: seq.parse().ok()? }
+            }
             ["drop", level, "-"] => RelayRequest::DropLine { level: level.parse().ok()?, seq: None },
             ["drop", level, seq] => {
                 RelayRequest::DropLine { level: level.parse().ok()?, seq: Some(seq.parse().ok()?) }
@@ -411,6 +418,7 @@ mod tests {
             RelayRequest::Attach,
             RelayRequest::Seen { offset: 9 },
             RelayRequest::Interrupt,
+            RelayRequest::InterruptCommand { level: 1, seq: 9 },
             RelayRequest::DropLine { level: 0, seq: None },
             RelayRequest::DropLine { level: 1, seq: Some(9) },
             RelayRequest::Press { byte: 3 },

@@ -91,9 +91,16 @@ impl SessionDir {
     /// prompt? bash processes this interrupt at the next key, which it loses.
     pub(crate) fn ends_with_lost_interrupt(&self, offset: u64) -> Result<bool> {
         const LOST: &[u8] = b"^C\x1b[?2004l\r\x1b[?2004h";
+        // Back to the column where the cursor was.
+        const RIGHT: &[u8] = b"\x1b[C";
+        const LONGEST: u64 = 4096;
         let what = "read the end of the output";
-        let tail = self.trying(self.log()?.bytes(offset.saturating_sub(LOST.len() as u64), offset), what)?;
-        Ok(tail == LOST)
+        let tail = self.trying(self.log()?.bytes(offset.saturating_sub(LONGEST), offset), what)?;
+        let mut tail = &tail[..];
+        while let Some(before) = tail.strip_suffix(RIGHT) {
+            tail = before;
+        }
+        Ok(tail.ends_with(LOST))
     }
 
     /// A filter that distinguishes the output from `anchor` on from the echo of typed text, and the

@@ -50,6 +50,8 @@ pub(crate) struct CommandTracker {
     pub(crate) outer: Option<(u64, i32)>,
     /// The shell waits for the rest of the command, which has none.
     pub(crate) unfinished: bool,
+    /// An interrupt has been sent.
+    pub(crate) is_interrupted: bool,
     /// The end of the hook that reports the end, as `set -v` has shown it.
     pub(crate) shown: Option<u64>,
     /// When we saw it begin.
@@ -131,6 +133,7 @@ impl CommandTracker {
             reads: None,
             outer: None,
             unfinished: false,
+            is_interrupted: false,
             shown: None,
             begun: None,
             cuts: Vec::new(),
@@ -236,9 +239,13 @@ impl CommandTracker {
             Stage::Done { start, end, .. } | Stage::Prompt { start, end, .. } => (start, *end, true),
             Stage::Typed | Stage::Taken { .. } => return Ok(()),
         };
-        let bytes = log.bytes(*start, end.min(*start + LONGEST)).trying("read the output")?;
+        let mut bytes = log.bytes(*start, end.min(*start + LONGEST)).trying("read the output")?;
+        if over && self.is_interrupted {
+            // It may have kept fish from the end of them.
+            bytes.push(b'\r');
+        }
         if let Some(count) = sequences(&bytes, over || bytes.len() as u64 == LONGEST) {
-            *start += count as u64;
+            *start = end.min(*start + count as u64);
             self.beginning = Beginning::Mark;
         }
         Ok(())
@@ -298,6 +305,7 @@ impl CommandTracker {
                     None if self.mended => before_prompt(log, start, found.start)?,
                     None => found.start,
                 };
+                let end = if self.is_interrupted { before_fish_prompt(log, start, end)? } else { end };
                 self.again |= self.mended;
                 self.stage = Stage::Done { start, end, code };
             }
@@ -337,6 +345,22 @@ impl CommandTracker {
             Stage::Done { start, end, .. } | Stage::Prompt { start, end, .. } => start..end,
         }
     }
+}
+
+/// The end of an output without such a prompt.
+fn before_fish_prompt(log: &OutputLog, start: u64, end: u64) -> Result<u64> {
+    const LONGEST: u64 = 4 * 1024;
+    let tail = log.bytes(start.max(end.saturating_sub(LONGEST)), end).trying("read the output")?;
+    Ok(end - fish_prompt(&tail) as u64)
+}
+
+/// The length of a prompt of fish that has begun at the end of this output: an interrupt may have kept fish from
+/// reporting the end of the command before it, and it reports that in its prompt.
+pub(crate) fn fish_prompt(output: &[u8]) -> usize {
+    /// Shows a missing newline; it is followed by blanks to the end of the row.
+    const BEGINNING: &str = "\x1b[2m\u{23ce}";
+    let at = memmem::rfind(output, BEGINNING.as_bytes()).filter(|at| !output[*at..].contains(&b'\n'));
+    at.map_or(0, |at| output.len() - at)
 }
 
 /// The length, in the text that a line editor has drawn or the kernel has echoed, of a command of so many
@@ -483,6 +507,19 @@ mod tests {
             ("on", false, 0),
         ] {
             assert_eq!(own_end(output.as_bytes(), complete), length, "{output:?}");
+        }
+    }
+
+    #[test]
+    fn the_output_of_an_interrupted_command_ends_before_the_prompt_of_fish() {
+        let prompt = "\x1b[2m\u{23ce}\x1b(B\x1b[m  \r\u{23ce} \r\x1b[K\x1b]0;/\x07";
+        for (output, length) in [
+            (format!("out\r\n{prompt}"), prompt.len()),
+            (prompt.to_owned(), prompt.len()),
+            ("out\r\n".to_owned(), 0),
+            (format!("{prompt}out\r\n"), 0),
+        ] {
+            assert_eq!(fish_prompt(output.as_bytes()), length, "{output:?}");
         }
     }
 

@@ -9,6 +9,7 @@ set -g __nbs_folder
 
 function __nbs_begin --on-event fish_preexec
     builtin functions -e __nbs_cancel __nbs_interrupt
+    set -g __nbs_begun
     set -q __nbs_told; or builtin printf '\e]133;C;%s%s\a' $__nbs_tag (builtin math $__nbs_seq + 1) >/dev/tty
 end
 
@@ -16,6 +17,7 @@ end
 function __nbs_done --on-event fish_postexec
     set -l __nbs_status $status
     if set -q __nbs_told
+        set -e __nbs_begun
         return
     end
     if test $__nbs_seq -lt 0
@@ -23,9 +25,11 @@ function __nbs_done --on-event fish_postexec
     else if set -q __nbs_cancelled
         set __nbs_status 130
     end
-    set -g __nbs_told
+    # In this order, for an interrupt may end it at any place, and the prompt then does it again.
+    builtin printf '\e]133;D;%s;%s%s\a' $__nbs_status $__nbs_tag (builtin math $__nbs_seq + 1) >/dev/tty
     set -g __nbs_seq (builtin math $__nbs_seq + 1)
-    builtin printf '\e]133;D;%s;%s%s\a' $__nbs_status $__nbs_tag $__nbs_seq >/dev/tty
+    set -g __nbs_told
+    set -e __nbs_begun
 end
 
 # Of an empty line that is cancelled fish tells nothing; and one that is interrupted while
@@ -66,6 +70,11 @@ function __nbs_prompt --on-event fish_prompt
         builtin functions -e __nbs_users_prompt
         builtin functions -c fish_prompt __nbs_users_prompt
         function fish_prompt
+            # An interrupt has kept fish from telling the end.
+            if set -q __nbs_begun; and string match -q fish -- (builtin status current-command 2>/dev/null)
+                set -g __nbs_cancelled
+                __nbs_prompt
+            end
             __nbs_users_prompt
             set -q __nbs_cancelled; and __nbs_prompt
             builtin printf '\e]133;B;%s%s\a' $__nbs_tag $__nbs_seq
@@ -87,6 +96,8 @@ end
 # tells what is wrong with it.
 function __nbs_take
     __nbs_pass_cancel
+    # It is still set if an interrupt has kept fish from telling of its prompt.
+    set -e __nbs_told
     set -l __nbs_text
     # It opens no path that is not UTF-8.
     test -r @TEXT@; or return

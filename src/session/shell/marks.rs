@@ -252,8 +252,11 @@ impl Reached {
                 Some((last, PromptEnd)) if seq == 0 => return Mark::Unfinished { seq: last },
                 _ => return Mark::Stale,
             },
-            // It may come any number of times.
-            Mark::Cleared { seq } if self.last == Some((seq, PromptEnd)) => return mark,
+            // It may come any number of times; and the shell may have taken a command, and not executed it.
+            Mark::Cleared { seq } if matches!(self.last, Some((last, PromptEnd | Taken)) if last == seq) => {
+                self.last = Some((seq, PromptEnd));
+                return mark;
+            }
             Mark::Cleared { .. }
             | Mark::Started { seq: 0 }
             | Mark::Shown { seq: 0 }

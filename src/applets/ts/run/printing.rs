@@ -63,7 +63,9 @@ impl Run<'_> {
                 let may_be_ours = shell::shown_hook(&tail, false);
                 let may_be_prompt =
                     if self.handover.can_look() { shell::unreported_prompt(&tail) } else { 0 };
-                range.end -= may_be_ours.max(may_be_prompt) as u64;
+                // Of a shell that was interrupted.
+                let may_be_fishs = if self.interrupted_at.is_some() { shell::fish_prompt(&tail) } else { 0 };
+                range.end -= may_be_ours.max(may_be_prompt).max(may_be_fishs) as u64;
             }
         }
         if self.trace.marks_end {

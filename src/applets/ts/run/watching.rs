@@ -205,6 +205,7 @@ impl Run<'_> {
             let (start, timeout) = (self.trace.output().start, self.wishes.timeout.unwrap_or_default());
             self.diagnosis = Some(Diagnosis::of_output(self.session, start, timeout));
             self.interrupted_at = Some(self.trace.next);
+            self.trace.is_interrupted = true;
             let cause = if signalled { Cause::Signal } else { Cause::Timeout };
             let (again, give_up) = (Deadline::after(Duration::ZERO), Deadline::after(STUBBORN));
             *limit = Limit::Interrupted { cause, again, give_up };
@@ -279,7 +280,7 @@ impl Run<'_> {
         stall.is_some()
     }
 
-    /// Interrupts the command; `false` if the session has ended.
+    /// Interrupts the command, unless it has ended; `false` if the session has.
     fn interrupt_again(&mut self) -> Result<bool> {
         // A program that waits for input after the first interrupt has had it: another shell, say, which
         // would draw a prompt for each that follows.
@@ -288,7 +289,7 @@ impl Run<'_> {
             return Ok(true);
         }
         self.interrupts += 1;
-        self.relay.interrupt()
+        Ok(self.relay.interrupt_command(self.level, self.trace.seq())?.is_some())
     }
 
     /// The dropped part of a bounded log may have had marks: the command's end, too, which the relay has
