@@ -303,11 +303,14 @@ os.setsid()
 report(file, repr(os.read(ours, 4096) if words == 'pipes' else answer(s)))
 "#;
 
-/// Takes a PID as soon as it is free, says so, and keeps it.
+/// Takes a PID as soon as it is free, says so, and keeps it; ends if another process has been faster.
 const TAKE_PID: &str = r#"
-import os, signal, sys
+import os, signal, sys, time
 wanted = int(sys.argv[1])
+begun = time.monotonic()
 while True:
+    if time.monotonic() > begun + 5:
+        sys.exit(1)
     try:
         with open('/proc/sys/kernel/ns_last_pid', 'w') as last:
             last.write(str(wanted - 1))
@@ -330,12 +333,12 @@ signal.pause()
 struct Taken(Running);
 
 impl Taken {
-    fn take(pid: &str, folder: &Path) -> Taken {
+    /// `None`: any other process has it, and for how long is not known.
+    fn take(pid: &str, folder: &Path) -> Option<Taken> {
         let ready = folder.join("taken");
-        let taken = start(Command::new("python3").args(["-c", TAKE_PID, pid, ready.to_str().unwrap()]));
-        eventually("its PID being another's", || ready.exists());
-        fs::remove_file(ready).unwrap();
-        Taken(taken)
+        let mut taken = start(Command::new("python3").args(["-c", TAKE_PID, pid, ready.to_str().unwrap()]));
+        eventually("its PID being another's", || ready.exists() || taken.is_over());
+        fs::remove_file(ready).ok().map(|()| Taken(taken))
     }
 }
 
@@ -350,10 +353,15 @@ impl Drop for Taken {
 /// ends, and its PID goes to an unconfined process. There must be no answer.
 fn give_pid_away(jail: &Jail<'_>, socket: &Path, words: &str, server: &str) {
     stop(server);
-    jail.python(LEAVE, &[&socket.display().to_string(), words, &jail.file("said")]);
-    let _taken = Taken::take(&jail.reports("said.pid"), &jail.scratch.path);
+    let give = |attempt: u32| {
+        let said = format!("said{attempt}");
+        jail.python(LEAVE, &[&socket.display().to_string(), words, &jail.file(&said)]);
+        let taken = Taken::take(&jail.reports(&format!("{said}.pid")), &jail.scratch.path)?;
+        Some((said, taken))
+    };
+    let (said, _taken) = (0..10).find_map(give).expect("another process was faster each time");
     signal("-CONT", server);
-    assert_eq!(jail.reports("said"), "b''", "{}", socket.display());
+    assert_eq!(jail.reports(&said), "b''", "{}", socket.display());
 }
 
 /// Runs the rest of its arguments under a kernel that lacks the features in its first: `pidfd` (SO_PEERPIDFD,
