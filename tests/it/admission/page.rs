@@ -123,8 +123,9 @@ print(said.split('\r\n')[0] if ' 200 ' in said else said)
 #[test]
 fn the_page_serves_a_process_that_nobody_may_look_into_unless_it_may_be_confined() {
     let scratch = Scratch::new();
-    // As a user other than root, which may inspect any process.
-    let user = is_root().then_some(65_534);
+    // As a user other than root, which may inspect any process; and one of whom no other test confines processes.
+    const USER: u32 = 61_234;
+    let user = is_root().then_some(USER);
     let home = scratch.path.join("user");
     fs::create_dir(&home).unwrap();
     std::os::unix::fs::chown(&home, user, user).unwrap();
@@ -134,7 +135,7 @@ fn the_page_serves_a_process_that_nobody_may_look_into_unless_it_may_be_confined
         let mut command = scratch.command("setpriv");
         command.env("NBS_TS_HOME", home.join("state")).env("HOME", &home).current_dir(&home);
         if user.is_some() {
-            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+            command.args([format!("--reuid={USER}"), format!("--regid={USER}"), "--clear-groups".into()]);
         }
         // Options of its own, of which one must be there.
         command.args(["--inh-caps=-all", "--"]).arg(program);
