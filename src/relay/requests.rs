@@ -90,24 +90,13 @@ impl Relay {
                 Response::Noted
             }
             RelayRequest::InterruptCommand { level, seq } => {
-                self.read_what_was_printed();
-                match self.recorder.level() {
-                    (now, Some(last)) if now == level && last >= seq => {
-                        Response::Refused { why: "the command has ended".into() }
-                    }
-                    _ => {
-                        self.interrupt();
-                        Response::Noted
-                    }
-                }
+                let goes_on = !self.has_ended(level, seq);
+                self.interrupt_if(goes_on, "the command has ended")
             }
-            RelayRequest::DropLine { level, seq } => match self.has_half_line(level, seq) {
-                true => {
-                    self.interrupt();
-                    Response::Noted
-                }
-                false => Response::Refused { why: "it has gone on from that prompt".into() },
-            },
+            RelayRequest::DropLine { level, seq } => {
+                let is_there = self.has_half_line(level, seq);
+                self.interrupt_if(is_there, "it has gone on from that prompt")
+            }
             RelayRequest::Press { byte } => self.press(byte),
             RelayRequest::Secret { length } => {
                 let secret = self.clients.take_sent(id, length);
@@ -169,6 +158,22 @@ impl Relay {
             // as from a keyboard. If the terminal is full of unread input, the caller repeats the request.
             _ => drop(self.master.write(&[INTERRUPT])),
         }
+    }
+
+    /// Interrupts if that is so; else the reason why not.
+    fn interrupt_if(&mut self, is_so: bool, why_not: &str) -> Response {
+        if !is_so {
+            return Response::Refused { why: why_not.into() };
+        }
+        self.interrupt();
+        Response::Noted
+    }
+
+    /// Has the shell of that level, if it is the one that reports, reported that command as done?
+    fn has_ended(&mut self, level: usize, seq: u64) -> bool {
+        self.read_what_was_printed();
+        let (now, last) = self.recorder.level();
+        now == level && last.is_some_and(|last| last >= seq)
     }
 
     /// Is the shell still at the prompt behind its command of that number?

@@ -204,7 +204,7 @@ impl RelayClient {
                 Err(error) => return Err(error).trying(self.what()),
             }
         }
-        // It mostly answers at once, and whoever has stopped typing can ask nothing more.
+        // It usually answers at once; and once typing was stopped, no more requests can be sent.
         match self.receive(deadline.at_least(TYPED_AT_ONCE))? {
             Received::Nothing => self.stop_typing(),
             received => self.typed(received),

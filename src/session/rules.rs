@@ -82,7 +82,7 @@ pub(crate) struct Seen {
     pub(crate) because: Because,
     /// If it asks, the position of its question on the screen.
     pub(crate) question: Option<Question>,
-    /// It shows no sign that it has just been given a task, and not begun.
+    /// No row shows that it was given a task which it has not begun.
     pub(crate) is_over: bool,
 }
 
@@ -113,7 +113,7 @@ enum About {
     Below,
     /// The end of a turn leaves such a row.
     Ends,
-    /// It shows such a row as long as it starts, and may keep a task until then; it may stay above others.
+    /// It shows such a row while it starts, when it may keep a task for later; the row may stay on the screen.
     Begins,
 }
 
@@ -180,7 +180,7 @@ impl Rules {
         self.is_said(About::Row(Shows::Rests), row)
     }
 
-    /// Do these rows show no sign that it has been given a task, and not begun?
+    /// As [`Seen::is_over`].
     fn is_over(&self, rows: &[&str]) -> bool {
         let has = |wanted| self.lines.iter().any(|(about, _)| *about == wanted);
         let has_end = |rows: &[&str]| rows.iter().any(|row| self.is_said(About::Ends, row));

@@ -63,8 +63,8 @@ pub(crate) enum RelayRequest {
     Interrupt,
     /// The same for the command of that number of a shell: refused once it has ended.
     InterruptCommand { level: usize, seq: u64 },
-    /// The same to a shell that has half a line at its prompt, or is thought to: refused if it has gone on from
-    /// there, where it had this number of its last command.
+    /// The same, so that a shell drops half a line at its prompt behind the command of that number: refused if
+    /// it is no longer there.
     DropLine { level: usize, seq: Option<u64> },
     /// If this character is a signal at the moment, do at once what the terminal would do if all earlier
     /// input had been read.

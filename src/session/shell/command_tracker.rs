@@ -50,8 +50,8 @@ pub(crate) struct CommandTracker {
     pub(crate) outer: Option<(u64, i32)>,
     /// The shell waits for the rest of the command, which has none.
     pub(crate) unfinished: bool,
-    /// An interrupt has been sent.
-    pub(crate) is_interrupted: bool,
+    /// The shell is fish, and an interrupt that was sent may keep it from reporting something.
+    pub(crate) has_interrupted_fish: bool,
     /// The end of the hook that reports the end, as `set -v` has shown it.
     pub(crate) shown: Option<u64>,
     /// When we saw it begin.
@@ -133,7 +133,7 @@ impl CommandTracker {
             reads: None,
             outer: None,
             unfinished: false,
-            is_interrupted: false,
+            has_interrupted_fish: false,
             shown: None,
             begun: None,
             cuts: Vec::new(),
@@ -240,8 +240,8 @@ impl CommandTracker {
             Stage::Typed | Stage::Taken { .. } => return Ok(()),
         };
         let mut bytes = log.bytes(*start, end.min(*start + LONGEST)).trying("read the output")?;
-        if over && self.is_interrupted {
-            // It may have kept fish from the end of them.
+        if over && self.has_interrupted_fish {
+            // The interrupt may have come before the last of them.
             bytes.push(b'\r');
         }
         if let Some(count) = sequences(&bytes, over || bytes.len() as u64 == LONGEST) {
@@ -305,7 +305,7 @@ impl CommandTracker {
                     None if self.mended => before_prompt(log, start, found.start)?,
                     None => found.start,
                 };
-                let end = if self.is_interrupted { before_fish_prompt(log, start, end)? } else { end };
+                let end = if self.has_interrupted_fish { before_fish_prompt(log, start, end)? } else { end };
                 self.again |= self.mended;
                 self.stage = Stage::Done { start, end, code };
             }
@@ -347,15 +347,15 @@ impl CommandTracker {
     }
 }
 
-/// The end of an output without such a prompt.
+/// The end of the output up to `end`, without a prompt of fish that has begun there.
 fn before_fish_prompt(log: &OutputLog, start: u64, end: u64) -> Result<u64> {
     const LONGEST: u64 = 4 * 1024;
     let tail = log.bytes(start.max(end.saturating_sub(LONGEST)), end).trying("read the output")?;
     Ok(end - fish_prompt(&tail) as u64)
 }
 
-/// The length of a prompt of fish that has begun at the end of this output: an interrupt may have kept fish from
-/// reporting the end of the command before it, and it reports that in its prompt.
+/// The length of a prompt of fish that has begun at the end of this output. After an interrupt, fish may report
+/// the end of a command only in the prompt that follows.
 pub(crate) fn fish_prompt(output: &[u8]) -> usize {
     /// Shows a missing newline; it is followed by blanks to the end of the row.
     const BEGINNING: &str = "\x1b[2m\u{23ce}";

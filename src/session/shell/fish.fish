@@ -25,7 +25,7 @@ function __nbs_done --on-event fish_postexec
     else if set -q __nbs_cancelled
         set __nbs_status 130
     end
-    # In this order, for an interrupt may end it at any place, and the prompt then does it again.
+    # In this order: an interrupt may stop it anywhere, and the next prompt then calls it again.
     builtin printf '\e]133;D;%s;%s%s\a' $__nbs_status $__nbs_tag (builtin math $__nbs_seq + 1) >/dev/tty
     set -g __nbs_seq (builtin math $__nbs_seq + 1)
     set -g __nbs_told

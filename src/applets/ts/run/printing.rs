@@ -63,9 +63,9 @@ impl Run<'_> {
                 let may_be_ours = shell::shown_hook(&tail, false);
                 let may_be_prompt =
                     if self.handover.can_look() { shell::unreported_prompt(&tail) } else { 0 };
-                // Of a shell that was interrupted.
-                let may_be_fishs = if self.interrupted_at.is_some() { shell::fish_prompt(&tail) } else { 0 };
-                range.end -= may_be_ours.max(may_be_prompt).max(may_be_fishs) as u64;
+                // fish may report the end of an interrupted command only in its next prompt.
+                let fish_prompt = if self.trace.has_interrupted_fish { shell::fish_prompt(&tail) } else { 0 };
+                range.end -= may_be_ours.max(may_be_prompt).max(fish_prompt) as u64;
             }
         }
         if self.trace.marks_end {

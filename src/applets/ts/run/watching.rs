@@ -8,7 +8,7 @@ use crate::{
     outcome::{Failure, Result},
     session::{
         client::{Diagnosis, GLANCE, Parts, PromptState, Snapshot, TerminalState, WaitOutcome, sending},
-        shell::{DeliveredBy, LOOK, Stage},
+        shell::{DeliveredBy, Dialect, LOOK, Stage},
     },
     sys::deadline::Deadline,
 };
@@ -205,7 +205,7 @@ impl Run<'_> {
             let (start, timeout) = (self.trace.output().start, self.wishes.timeout.unwrap_or_default());
             self.diagnosis = Some(Diagnosis::of_output(self.session, start, timeout));
             self.interrupted_at = Some(self.trace.next);
-            self.trace.is_interrupted = true;
+            self.trace.has_interrupted_fish = self.handover.dialect == Dialect::Fish;
             let cause = if signalled { Cause::Signal } else { Cause::Timeout };
             let (again, give_up) = (Deadline::after(Duration::ZERO), Deadline::after(STUBBORN));
             *limit = Limit::Interrupted { cause, again, give_up };
