@@ -540,7 +540,7 @@ mod tests {
             )
         };
         type Told = (Shows, Option<(String, Vec<String>)>);
-        let cases: [(&str, &str, &str, Told); 22] = [
+        let cases: [(&str, &str, &str, Told); 24] = [
             (
                 "codex",
                 "[ ! ] Action Required | w",
@@ -569,6 +569,18 @@ mod tests {
                 (Shows::Works, None),
             ),
             ("codex", "w", "• Done.\n\n› Ask Codex to do anything\n", (Shows::Rests, None)),
+            (
+                "codex",
+                "[ ! ] Action Required | w",
+                "  Question 1/2 (2 unanswered)\n  Which colour?\n\n  › 1. Red   Like blood\n    2. Blue  Like the sky\n\n  tab to add notes | enter to submit answer | esc to interrupt",
+                asks(Digit, "Which colour?", &["Red   Like blood", "Blue  Like the sky"]),
+            ),
+            (
+                "codex",
+                "[ ! ] Action Required | w",
+                "  Question 2/2 (1 unanswered)\n  Choose a colour.\n\n  › 1. Red   Like blood\n\n  enter to submit all",
+                asks(Digit, "Question 2/2 (1 unanswered) Choose a colour.", &["Red   Like blood"]),
+            ),
             (
                 "claude",
                 "✳ Claude Code",

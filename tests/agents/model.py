@@ -29,7 +29,7 @@ SHELLS = {"exec_command", "shell_command", "shell", "Bash", "bash", "run_shell_c
 FINDERS = {"ToolSearch", "tool_search"}
 
 # What agents call the tool that asks the person a question, and what it asks.
-ASKERS = {"AskUserQuestion", "ask_user_question", "ask_user", "question"}
+ASKERS = {"AskUserQuestion", "ask_user_question", "ask_user", "request_user_input", "question"}
 OPTIONS = [{"label": "Red", "description": "Like blood"}, {"label": "Blue", "description": "Like the sky"}]
 
 # How a PNG begins, in base64.
@@ -159,7 +159,8 @@ def answer(script, said, tools):
     elif "question" in wanted:
         made.call = next(iter(ASKERS & set(tools)), "ask_user")
         asked = {"question": wanted["question"], "header": "Choice", "options": OPTIONS}
-        made.arguments = {"questions": [{**asked, "type": "choice"} if made.call == "ask_user" else asked]}
+        more = {"ask_user": {"type": "choice"}, "request_user_input": {"id": "choice"}}
+        made.arguments = {"questions": [asked | more.get(made.call, {})]}
     elif "tool" in wanted:
         finder, full = FINDERS & set(tools), re.compile(rf"(mcp_+)?nbs_+{wanted['tool']}")
         made.call = next(filter(full.fullmatch, tools), None)

@@ -3,13 +3,13 @@
 Usage: rounds.py NBS FOLDER ROUNDS [AGENT...]
 
 NBS and FOLDER are those of drive.py. In one session the agent gets ROUNDS tasks, each with an approval that
-`answer` gives; with each fifth comes one in which it asks a question of its own, if its model may. Then it is
-started ROUNDS times, each time in a new HOME, and gets a task at once. Each round that fails is printed with
-what nbs said and what the screen showed, and the others follow. A round fails if a task was not taken, or
-twice; if an approval, its question or the end of a turn was never told; if a session was told to wait or to be
-done while its agent worked, or to be done while it started; if it was no longer told to wait while it asked,
-also after its terminal got another size, or to be done while it rested (each fifth time). `events` must have
-each session that was killed. What was told more than a second late is counted.
+`answer` gives; with each fifth comes one in which it asks a question of its own. Then it is started ROUNDS
+times, each time in a new HOME, and gets a task at once; ROUNDS may be TASKS/STARTS. Each round that fails
+is printed with what nbs said and what the screen showed, and the others follow. A round fails if a task was
+not taken, or twice; if an approval, its question or the end of a turn was never told; if a session was told
+to wait or to be done while its agent worked, or to be done while it started; if it was no longer told to
+wait while it asked, also after its terminal got another size, or to be done while it rested (each fifth
+time). `events` must have each session that was killed. What was told more than a second late is counted.
 """
 
 import json
@@ -34,8 +34,8 @@ MAY_BE_LATE = 10
 # Each how many-th round has a resize, a rest, a question.
 EACH = 5
 
-# Those whose model may ask the person a question at any time.
-HAVE_QUESTIONS = {"claude", "gemini", "qwen", "opencode"}
+# Whose model may ask the person a question only as it plans: the key that changes to that, and back.
+PLANS_BY = {"codex": "S-Tab"}
 
 
 class Wait:
@@ -133,7 +133,12 @@ class Rounds:
 
     def question(self, session, number):
         text = f"Which colour for number {number}?"
+        key = PLANS_BY.get(self.agent)
+        if key:
+            session.call("key", session.handle, key)
         self.asks(session, number, text, {"question": text}, "Blue")
+        if key:
+            session.call("key", session.handle, key)
 
     def asks(self, session, number, command, step, answer):
         """A task in which that is asked; the question has the command, or is it."""
@@ -219,11 +224,10 @@ class Rounds:
         except Failure:
             pass
 
-    def run(self, rounds):
+    def run(self, tasks, starts):
         begun, session = time.time(), None
-        kinds = [(number, self.approval) for number in range(rounds)]
-        if self.agent in HAVE_QUESTIONS:
-            kinds += [(number, self.question) for number in range(0, rounds, EACH)]
+        kinds = [(number, self.approval) for number in range(tasks)]
+        kinds += [(number, self.question) for number in range(0, tasks, EACH)]
         right = {self.approval: 0, self.question: 0}
         for number, kind in sorted(kinds, key=lambda round: round[0]):
             try:
@@ -240,9 +244,9 @@ class Rounds:
             wanted = sum(kind == other for _, other in kinds)
             print(f"{self.agent}: {count} of {wanted} {kind.__name__}s are right", flush=True)
         failures = self.failures
-        for number in range(rounds):
+        for number in range(starts):
             self.begin(number)
-        print(f"{self.agent}: {rounds - (self.failures - failures)} of {rounds} tasks right after its start are right")
+        print(f"{self.agent}: {starts - (self.failures - failures)} of {starts} tasks right after its start are right")
         print(f"  submitted: after {statistics.median(self.submitted):.1f} s, at most {max(self.submitted):.1f} s")
         is_late = False
         for what, lates in self.lates.items():
@@ -258,17 +262,18 @@ class Rounds:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-def tried(agent, nbs, folder, rounds):
+def tried(agent, nbs, folder, tasks, starts):
     trial = Rounds(agent, nbs, folder)
     try:
-        return trial.run(rounds)
+        return trial.run(tasks, starts)
     finally:
         trial.end()
 
 
 def main():
     nbs, folder, rounds, *names = sys.argv[1:]
-    failed = [agent for agent in names or agents.PACKAGES if not tried(agent, nbs, folder, int(rounds))]
+    tasks, starts = (rounds.split("/") * 2)[:2]
+    failed = [agent for agent in names or agents.PACKAGES if not tried(agent, nbs, folder, int(tasks), int(starts))]
     if failed:
         sys.exit(f"failed: {' '.join(failed)}")
 
