@@ -19,6 +19,7 @@ pub(crate) mod bootstrap;
 pub(crate) mod bridge;
 pub(crate) mod call;
 pub(crate) mod call_process;
+pub(crate) mod call_stream;
 pub(crate) mod copy;
 mod daemon;
 pub(crate) mod executable;

@@ -1,7 +1,7 @@
 //! call - one call of a command of nbs-ts, for another process
 //!
-//! An internal role. `nbs-mcp`, `nbs-page`, `nbs-far`, a `cp` or a `forward`, whose process ID is
-//! PARENT, starts `nbs-call PARENT pipes|terminal COMMAND...`. It executes a command of `nbs-ts`, or
+//! An internal role. `nbs-mcp`, `nbs-page`, `nbs-far` or a `forward`, whose process ID is PARENT,
+//! starts `nbs-call PARENT pipes|terminal COMMAND...`. It executes a command of `nbs-ts`, or
 //! `nbs-spawn-worker` if COMMAND is `spawn-worker`. If COMMAND is `page`, it sends the sessions to a
 //! page. If it is `exec`, it runs a program, copies files or carries a connection; when that or PARENT
 //! has ended, it ends all that the program has started. With `terminal`, its standard input is the

@@ -16,7 +16,11 @@
 use std::{
     ffi::{OsStr, OsString},
     fs::File,
-    io::{self, BufWriter, Read, Write},
+    io::{
+        self, BufWriter,
+        ErrorKind::{BrokenPipe, UnexpectedEof},
+        Read, Write,
+    },
     ops::Range,
     os::{
         fd::AsFd,
@@ -34,7 +38,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     sys::{
         child,
-        copies::{self, Attributes, Kind},
+        copies::{self, Attributes, Kind, PageStore},
         files::Folder,
         random,
     },
@@ -49,6 +53,9 @@ const FAILED: u32 = u32::MAX - 1;
 const LONGEST_CHUNK: usize = 512 * 1024;
 
 const READ_AT_ONCE: usize = 128 * 1024;
+
+/// So much of a file and more is sent without being copied.
+const WORTH_SPLICING: usize = 64 * 1024;
 
 /// A chunk is read behind its length, to an address that is read to fast.
 const LENGTH: Range<usize> = ALIGNMENT - 4..ALIGNMENT;
@@ -68,25 +75,40 @@ fn complain(what: &str, path: &Path, why: &dyn std::fmt::Display) {
 pub(crate) fn send(words: &[OsString]) -> Result<()> {
     let what = "send files";
     let [how, paths @ ..] = words else { return Err(cli::by_hand()) };
-    child::raise_open_files().trying(what)?;
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned().trying(what)?);
     child::widen(&stdout);
-    let out = BufWriter::with_capacity(READ_AT_ONCE, stdout);
-    let buffer = Buffer::new(LENGTH.end + LONGEST_CHUNK);
-    let mut sender = Sender { out, recursive: how == RECURSIVE, failed: false, buffer };
-    let sent = (|| {
-        for path in paths {
-            sender.top(Path::new(path))?;
-        }
-        sender.out.write_all(b"E")?;
-        sender.out.flush()
-    })();
-    match sent {
-        Ok(()) if sender.failed => Err(Failure::quiet()),
-        // The other end says why it has gone.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::quiet()),
-        sent => sent.trying(what),
+    let store = PageStore::new(stdout.try_clone().trying(what)?).trying(what)?;
+    ended(send_onto(&mut &stdout, Some(store), how == RECURSIVE, paths), what)
+}
+
+/// The end of a process that is one of the two ends. If the other has gone, it says why itself.
+fn ended(done: io::Result<bool>, what: &str) -> Result<()> {
+    match done {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Failure::quiet()),
+        Err(error) if matches!(error.kind(), BrokenPipe | UnexpectedEof) => Err(Failure::quiet()),
+        Err(error) => Err(error).trying(what),
     }
+}
+
+/// Describes files to that writer; returns whether everything could be read. Errors are the writer's. By
+/// `store`, which leads to the same place, large files go there without being copied.
+pub(crate) fn send_onto(
+    writer: &mut dyn Write,
+    store: Option<PageStore>,
+    recursive: bool,
+    paths: &[OsString],
+) -> io::Result<bool> {
+    child::raise_open_files()?;
+    let out = BufWriter::with_capacity(READ_AT_ONCE, writer);
+    let buffer = Buffer::new(LENGTH.end + LONGEST_CHUNK);
+    let mut sender = Sender { out, recursive, failed: false, buffer, store };
+    for path in paths {
+        sender.top(Path::new(path))?;
+    }
+    sender.out.write_all(b"E")?;
+    sender.out.flush()?;
+    Ok(!sender.failed)
 }
 
 pub(crate) const RECURSIVE: &str = "recursive";
@@ -97,17 +119,19 @@ pub(crate) fn sent_name(path: &Path) -> Option<&OsStr> {
     path.file_name().filter(|_| !ends_in_dot)
 }
 
-struct Sender {
-    out: BufWriter<File>,
+struct Sender<'a> {
+    out: BufWriter<&'a mut dyn Write>,
     recursive: bool,
     /// Something could not be read.
     failed: bool,
     /// A chunk with its length.
     buffer: Buffer,
+    /// `None`: there is none, or a file could not be sent by it.
+    store: Option<PageStore>,
 }
 
 /// Errors are those of the stream.
-impl Sender {
+impl Sender<'_> {
     fn complain(&mut self, path: &Path, why: &dyn std::fmt::Display) {
         self.failed = true;
         complain("copy", path, why);
@@ -223,6 +247,21 @@ impl Sender {
                 }
             }
             let most = (end - at).min(LONGEST_CHUNK as u64) as usize;
+            if let Some(store) = self.store.as_ref().filter(|_| most >= WORTH_SPLICING) {
+                match store.take(file, at, most) {
+                    Ok(0) => break None,
+                    Ok(count) => {
+                        self.out.write_all(&(count as u32).to_le_bytes())?;
+                        self.out.flush()?;
+                        store.pass_on(count)?;
+                        at += count as u64;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.store = None,
+                    Err(error) => break Some(error),
+                }
+                continue;
+            }
             match file.read_at(&mut self.buffer[LENGTH.end..][..most], at) {
                 Ok(0) => break None,
                 Ok(count) => {
@@ -242,23 +281,25 @@ impl Sender {
     }
 }
 
-/// Writes what standard input describes. The first word is `into`, if the target must be a directory;
-/// the second is `recursive`, or not; the third is the target, and the others are the names to come.
+/// Writes what standard input describes; the words are those of [`receive_from`].
 pub(crate) fn receive(words: &[OsString]) -> Result<()> {
+    let what = "receive files";
+    let stdin = File::from(io::stdin().as_fd().try_clone_to_owned().trying(what)?);
+    child::widen(&stdin);
+    let mut input = Input { stdin, buffer: Buffer::new(READ_AT_ONCE), unread: 0..0 };
+    ended(receive_from(&mut input, words)?, what)
+}
+
+/// Writes what that reader describes; returns whether everything could be written. The inner errors are the
+/// reader's. The first word is `into`, if the target must be a directory; the second is `recursive`, or not;
+/// the third is the target, and the others are the names to come.
+pub(crate) fn receive_from(input: &mut dyn Read, words: &[OsString]) -> Result<io::Result<bool>> {
     let [how, recursive, target, names @ ..] = words else { return Err(cli::by_hand()) };
     child::raise_open_files().trying("receive files")?;
-    let stdin = File::from(io::stdin().as_fd().try_clone_to_owned().trying("receive files")?);
     let target = Target::open(Path::new(target), how == INTO)?;
-    child::widen(&stdin);
-    let input = Input { stdin, buffer: Buffer::new(READ_AT_ONCE), unread: 0..0 };
     let recursive = recursive == RECURSIVE;
     let mut receiver = Receiver { input, target, recursive, names, levels: Vec::new(), failed: false };
-    match receiver.receive() {
-        Ok(()) if receiver.failed => Err(Failure::quiet()),
-        // The other end says why it has gone.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Failure::quiet()),
-        received => received.trying("receive files"),
-    }
+    Ok(receiver.receive().map(|()| !receiver.failed))
 }
 
 /// Standard input, buffered.
@@ -318,8 +359,8 @@ struct Level {
     attributes: Option<Attributes>,
 }
 
-struct Receiver<'a, Input> {
-    input: Input,
+struct Receiver<'a> {
+    input: &'a mut dyn Read,
     target: Target,
     /// May there be other things than files?
     recursive: bool,
@@ -334,7 +375,7 @@ fn nonsense() -> io::Error {
 }
 
 /// Errors are those of the stream.
-impl<Input: Read> Receiver<'_, Input> {
+impl Receiver<'_> {
     fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.input.read_exact(&mut bytes)?;
@@ -597,9 +638,10 @@ mod tests {
         target: &Path,
         recursive: bool,
         names: &[OsString],
-        input: &[u8],
+        mut input: &[u8],
     ) -> (io::Result<()>, bool) {
         let target = Target::open(target, false).unwrap();
+        let input = &mut input;
         let mut receiver = Receiver { input, target, recursive, names, levels: Vec::new(), failed: false };
         (receiver.receive(), receiver.failed)
     }

@@ -16,11 +16,11 @@ use crate::{
     machine::{
         self,
         call::{Came, End, RemoteCall},
+        call_stream::{AT_ONCE, print_errors},
         frames::Stream,
         name::MachineName,
         outbox::{self, Outbox},
         port::{Address, Listener},
-        pump::{AT_ONCE, print_errors},
     },
     outcome::{Failure, Result, Trying},
     sys::{

@@ -23,8 +23,8 @@ use crate::{
     cli,
     machine::{
         self,
+        call_stream::AT_ONCE,
         outbox::{self, Buffer, Outbox},
-        pump::{AT_ONCE, MOST_PENDING},
     },
     outcome::{Failure, Result, Trying},
     session::{FAR, StateDir},
@@ -46,6 +46,9 @@ const CONNECTING: Duration = Duration::from_secs(20);
 
 /// How long the process that fetches a connection may take to say which.
 const FETCHING: Duration = Duration::from_secs(5);
+
+/// The most bytes that are kept in each direction.
+const MOST_PENDING: usize = 256 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {

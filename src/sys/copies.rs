@@ -4,15 +4,19 @@ use std::{
     ffi::{OsStr, OsString},
     fs::File,
     io,
-    os::{fd::AsFd, unix::ffi::OsStringExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStringExt,
+    },
 };
 
 use rustix::{
     fs::{self, AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, UTIME_OMIT},
     io::Errno,
+    pipe::{self, PipeFlags, SpliceFlags},
 };
 
-use crate::sys::files::Folder;
+use crate::sys::{child, files::Folder};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -97,5 +101,35 @@ pub(crate) fn next_data(file: &File, from: u64) -> io::Result<Option<(u64, u64)>
         // Not every file knows its holes.
         Err(Errno::INVAL) => Ok(Some((from, u64::MAX))),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// A way for the data of files into a pipe. Only references to their pages are passed on, no bytes
+/// (splice(2)). It goes through a pipe of our own, so that it is known how much comes before any of it does.
+pub(crate) struct PageStore {
+    read: OwnedFd,
+    write: OwnedFd,
+    onto: File,
+}
+
+impl PageStore {
+    pub(crate) fn new(onto: File) -> io::Result<PageStore> {
+        let (read, write) = pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        child::widen(&write);
+        Ok(PageStore { read, write, onto })
+    }
+
+    /// Takes at most so many bytes of a file from there on, and returns how many: 0 at its end. It must be
+    /// empty. EINVAL: the file's file system cannot do that.
+    pub(crate) fn take(&self, file: &File, mut at: u64, most: usize) -> io::Result<usize> {
+        Ok(pipe::splice(file, Some(&mut at), &self.write, None, most, SpliceFlags::empty())?)
+    }
+
+    /// Passes on all that was taken, which is so much.
+    pub(crate) fn pass_on(&self, mut count: usize) -> io::Result<()> {
+        while count > 0 {
+            count -= pipe::splice(&self.read, None, &self.onto, None, count, SpliceFlags::empty())?;
+        }
+        Ok(())
     }
 }

@@ -27,6 +27,7 @@
 use std::{
     ffi::{OsStr, OsString},
     io::{self, IsTerminal, Write},
+    iter,
     os::unix::ffi::OsStrExt,
     path::Path,
     time::{Duration, Instant},
@@ -35,9 +36,11 @@ use std::{
 use crate::{
     call::CommandLine,
     machine::{
+        call::RemoteCall,
+        call_stream::CallStream,
         copy::{self, INTO, RECURSIVE},
         name::{self, MachineName},
-        pump::{Side, pump},
+        pump::pump,
     },
     outcome::{Failure, Result},
 };
@@ -78,18 +81,51 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let mut progress = Progress::new();
     let mut is_whole = true;
     for sources in sources.chunk_by(|one, other| one.machine == other.machine) {
-        let how = if is_recursive { RECURSIVE } else { "-" };
-        let words = ["send".into(), how.into()].into_iter();
-        let words = words.chain(sources.iter().map(|source| source.path.clone())).collect();
-        let from = Side::start(sources[0].machine.as_ref(), words)?;
-        let words = ["receive".into(), into.into(), how.into(), target.path.clone()].into_iter();
-        let names = sources.iter().map(|source| copy::sent_name(Path::new(&source.path)).unwrap_or_default());
-        let words = words.chain(names.map(OsStr::to_owned)).collect();
-        let to = Side::start(target.machine.as_ref(), words)?;
-        is_whole &= pump(from, to, |count| progress.pass(count))?;
+        let mut passed = |count| progress.pass(count);
+        is_whole &= copy(sources, &target, into, is_recursive, &mut passed)?;
     }
     progress.end();
     if is_whole { Ok(()) } else { Err(Failure::quiet()) }
+}
+
+/// Copies files of one machine. Returns whether all has been copied.
+fn copy(
+    sources: &[Place],
+    target: &Place,
+    into: &str,
+    is_recursive: bool,
+    passed: &mut dyn FnMut(usize),
+) -> Result<bool> {
+    let how = if is_recursive { RECURSIVE } else { "-" };
+    let paths = sources.iter().map(|source| source.path.clone());
+    let names = sources.iter().map(|source| copy::sent_name(Path::new(&source.path)).unwrap_or_default());
+    let here = [into.into(), how.into(), target.path.clone()].into_iter();
+    let to_receive: Vec<OsString> = here.chain(names.map(OsStr::to_owned)).collect();
+    let part = |kind: &str, words: &[OsString]| {
+        iter::once(kind.as_bytes().to_vec())
+            .chain(words.iter().map(|word| word.as_bytes().to_vec()))
+            .collect()
+    };
+    let send = |machine| {
+        let words: Vec<OsString> = iter::once(how.into()).chain(paths.clone()).collect();
+        RemoteCall::exec(machine, part("send", &words))
+    };
+    let receive = |machine| RemoteCall::exec(machine, part("receive", &to_receive));
+    match (&sources[0].machine, &target.machine) {
+        (Some(from), Some(to)) => pump(send(from)?, receive(to)?, passed),
+        (Some(from), None) => {
+            let mut stream = CallStream::new(send(from)?, passed)?;
+            let received = copy::receive_from(&mut stream, &to_receive)?;
+            stream.finish(received, "receive files")
+        }
+        (None, Some(to)) => {
+            let mut stream = CallStream::new(receive(to)?, passed)?;
+            let sent = copy::send_onto(&mut stream, None, is_recursive, &paths.collect::<Vec<_>>());
+            stream.end_input();
+            stream.finish(sent, "send files")
+        }
+        (None, None) => Ok(false),
+    }
 }
 
 /// A line on the terminal that shows how far it is.

@@ -92,6 +92,13 @@ fn targets_are_as_cp_has_them_and_what_cannot_be_copied_is_told() {
     assert!(!left.into_iter().any(|entry| entry.file_name().as_bytes().starts_with(b".nbs-")));
 }
 
+/// How much has come of a file that has no name yet.
+fn half(folder: &Path) -> Option<u64> {
+    let entries = fs::read_dir(folder).unwrap().flatten();
+    let is_half = |entry: &fs::DirEntry| entry.file_name().len() == ".nbs-0123456789abcdef".len();
+    entries.into_iter().find(is_half).and_then(|entry| Some(entry.metadata().ok()?.len()))
+}
+
 #[test]
 fn a_copy_goes_on_over_lost_connections_and_one_that_is_killed_leaves_nothing_half() {
     let there = Elsewhere::unadded();
@@ -99,12 +106,6 @@ fn a_copy_goes_on_over_lost_connections_and_one_that_is_killed_leaves_nothing_ha
     let bytes = noise(20_000_000);
     fs::write(there.scratch.path.join("big"), &bytes).unwrap();
     there.ts(&["exec", "box", "true"]).code(0);
-    // How much has come of a file that has no name yet.
-    let half = |folder: &Path| {
-        let entries = fs::read_dir(folder).unwrap().flatten();
-        let is_half = |entry: &fs::DirEntry| entry.file_name().len() == ".nbs-0123456789abcdef".len();
-        entries.into_iter().find(is_half).and_then(|entry| Some(entry.metadata().ok()?.len()))
-    };
     for (from, to, folder) in [("big", "box:big", &there.home), ("box:big", "back", &there.scratch.path)] {
         let mut call = there.scratch.start(&["cp", from, to]);
         for cut in 1..6 {
@@ -123,4 +124,40 @@ fn a_copy_goes_on_over_lost_connections_and_one_that_is_killed_leaves_nothing_ha
     signal("KILL", &[call.pid().to_string()]);
     eventually("nothing half", || half(&there.home).is_none());
     drop(call);
+}
+
+#[test]
+fn a_copy_to_here_that_a_signal_ends_leaves_nothing_half() {
+    let there = Elsewhere::new();
+    let here = &there.scratch.path;
+    // So large that the signal comes before its end.
+    run(Command::new("sh").args(["-c", "head -c 500M /dev/zero >big"]).current_dir(&there.home)).code(0);
+    for (name, number) in [("INT", 2), ("TERM", 15)] {
+        let call = there.scratch.start(&["cp", "box:big", "back"]);
+        eventually("its beginning", || half(here).is_some_and(|size| size > 0));
+        signal(name, &[call.pid().to_string()]);
+        call.finish().signal(number).silent();
+        assert!(half(here).is_none() && !here.join("back").exists());
+    }
+}
+
+#[test]
+fn a_file_that_was_not_copied_is_a_failure_between_any_two_machines() {
+    let there = Elsewhere::new();
+    let other = there.scratch.path.join("other");
+    fs::create_dir(&other).unwrap();
+    there.ts(&["machine", "add", "two", "env", &format!("HOME={}", other.display()), "sh"]).code(0);
+    fs::write(there.home.join("a"), "a").unwrap();
+    fs::create_dir(there.home.join("d")).unwrap();
+    fs::create_dir(there.scratch.path.join("into")).unwrap();
+    fs::create_dir(other.join("into")).unwrap();
+    for into in ["into", "two:into"] {
+        let cp = |words: &[&str]| there.ts(&[&["cp"], words, &[into]].concat());
+        cp(&["box:a", "box:d"]).code(1).complains("box: cannot copy 'd': it is a directory");
+        cp(&["-r", "box:a", "box:d"]).code(0).silent();
+    }
+    assert_eq!(fs::read_to_string(other.join("into/a")).unwrap(), "a");
+    assert_eq!(fs::read_to_string(there.scratch.path.join("into/a")).unwrap(), "a");
+    there.ts(&["cp", "box:a", "two:no/where"]).code(1).complains("two: cannot copy to 'no/where'");
+    there.ts(&["machine", "remove", "two"]).code(0);
 }

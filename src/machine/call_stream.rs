@@ -1,0 +1,152 @@
+//! The standard streams of a program on another machine as a file: what is read is its output, and what is
+//! written its input. It blocks.
+
+use std::io::{
+    self,
+    ErrorKind::{BrokenPipe, UnexpectedEof},
+    Read, Write,
+};
+
+use crate::{
+    cli,
+    machine::{
+        call::{Came, End, RemoteCall},
+        frames::Stream,
+        outbox::Outbox,
+    },
+    outcome::{Result, Trying},
+    sys::{
+        poll::PollSet,
+        signals::{self, Signals},
+    },
+    terminal::text,
+};
+
+/// The most bytes that are given to a call at once, after it has said that it wants some.
+pub(crate) const AT_ONCE: usize = 64 * 1024;
+
+pub(crate) struct CallStream<'a> {
+    call: RemoteCall,
+    unread: Outbox,
+    ended: Option<End>,
+    ending: Vec<(i32, Signals)>,
+    /// The signal that is to end us, once nothing half is left.
+    signal: Option<i32>,
+    /// Is called with the number of bytes that were passed on.
+    passed: &'a mut dyn FnMut(usize),
+}
+
+impl<'a> CallStream<'a> {
+    /// From now on, a signal that would end us makes reading and writing fail instead.
+    pub(crate) fn new(call: RemoteCall, passed: &'a mut dyn FnMut(usize)) -> Result<CallStream<'a>> {
+        let catch = |signal: &i32| Ok((*signal, Signals::catch(&[*signal])?));
+        let ending = signals::to_end().iter().map(catch).collect::<io::Result<_>>();
+        let ending = ending.trying("catch signals")?;
+        Ok(CallStream { call, unread: Outbox::default(), ended: None, ending, signal: None, passed })
+    }
+
+    pub(crate) fn end_input(&mut self) {
+        self.call.end_stdin();
+    }
+
+    /// Waits for the end of the program there after `done`, and returns whether all was successful. Ends us by
+    /// the signal that has come, if one has.
+    pub(crate) fn finish(mut self, done: io::Result<bool>, what: &str) -> Result<bool> {
+        let done = done.and_then(|is_whole| {
+            while self.ended.is_none() {
+                self.drive(|stream| !stream.unread.is_empty())?;
+                self.call.take(Stream::Stdout, self.unread.len());
+                self.unread.clear();
+            }
+            Ok(is_whole)
+        });
+        if let Some(signal) = self.signal {
+            signals::end_as_by(signal);
+        }
+        match (done, self.ended) {
+            (_, Some(End::Lost(failure))) => Err(failure),
+            (Ok(is_whole), Some(End::Exit(code))) => Ok(is_whole && code == 0),
+            // It has said why it has ended.
+            (Err(error), Some(_)) if matches!(error.kind(), UnexpectedEof | BrokenPipe) => Ok(false),
+            (done, _) => done.trying(what),
+        }
+    }
+
+    /// Sends and receives until the call has ended, or this is so.
+    fn drive(&mut self, is_enough: impl Fn(&Self) -> bool) -> io::Result<()> {
+        while self.ended.is_none() {
+            let mut came = Vec::new();
+            self.call.drive(&mut came);
+            for came in came {
+                match came {
+                    Came::Stdout(bytes) => self.unread.give(bytes),
+                    Came::Stderr(bytes) => print_errors(&mut self.call, &bytes),
+                    Came::Ended(end) => self.ended = Some(end),
+                }
+            }
+            for (signal, caught) in &mut self.ending {
+                if caught.take() {
+                    self.signal = Some(*signal);
+                }
+            }
+            if self.signal.is_some() {
+                return Err(io::Error::other("interrupted"));
+            }
+            if self.ended.is_some() || is_enough(self) {
+                break;
+            }
+            let mut poll_set = PollSet::new();
+            self.call.watch(&mut poll_set, ());
+            for (_, caught) in &self.ending {
+                poll_set.readable(caught, ());
+            }
+            poll_set.wait(self.call.deadline())?;
+        }
+        Ok(())
+    }
+}
+
+impl Read for CallStream<'_> {
+    fn read(&mut self, onto: &mut [u8]) -> io::Result<usize> {
+        if self.unread.is_empty() {
+            self.drive(|stream| !stream.unread.is_empty())?;
+        }
+        let count = onto.len().min(self.unread.len());
+        onto[..count].copy_from_slice(&self.unread.rest()[..count]);
+        self.unread.take(count);
+        self.call.take(Stream::Stdout, count);
+        (self.passed)(count);
+        Ok(count)
+    }
+}
+
+impl Write for CallStream<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.drive(|stream| stream.call.wants_stdin())?;
+        if self.ended.is_some() {
+            return Err(BrokenPipe.into());
+        }
+        let mut taken = 0;
+        while self.call.wants_stdin() && taken < bytes.len() {
+            let count = (bytes.len() - taken).min(AT_ONCE);
+            self.call.give_stdin(&bytes[taken..][..count]);
+            taken += count;
+        }
+        (self.passed)(taken);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.call.send();
+        Ok(())
+    }
+}
+
+/// Prints what a program there has written to its standard error, with the machine's name.
+pub(crate) fn print_errors(call: &mut RemoteCall, bytes: &[u8]) {
+    call.take(Stream::Stderr, bytes.len());
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let line = text::escaped(line.strip_prefix(b"nbs-ts: ").unwrap_or(line));
+        cli::warn("nbs-ts", &format!("{}: {line}", call.machine()));
+    }
+}
