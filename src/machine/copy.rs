@@ -30,6 +30,7 @@ use std::{
         },
     },
     path::{Path, PathBuf},
+    rc::Rc,
 };
 
 use crate::{
@@ -175,9 +176,9 @@ impl Sender<'_> {
         };
         let failed = match kind {
             Kind::File => match copies::open(folder, name, follows) {
-                Ok((file, attributes)) => {
+                Ok((file, attributes, size)) => {
                     self.header(b'F', sent_as, attributes)?;
-                    return self.data(&file, path);
+                    return self.data(&file, size, path);
                 }
                 Err(error) => error,
             },
@@ -224,10 +225,14 @@ impl Sender<'_> {
         self.out.write_all(&length.to_le_bytes())
     }
 
-    fn data(&mut self, file: &File, path: &Path) -> io::Result<()> {
-        let (mut at, mut end) = (0, 0);
+    /// `size`: that of a file without holes.
+    fn data(&mut self, file: &File, size: Option<u64>, path: &Path) -> io::Result<()> {
+        let (mut at, mut end) = (0, size.unwrap_or(0));
         let failed = loop {
             if at >= end {
+                if size.is_some() {
+                    break None;
+                }
                 let start;
                 (start, end) = match copies::next_data(file, at) {
                     Ok(Some(data)) => data,
@@ -298,7 +303,8 @@ pub(crate) fn receive_from(input: &mut dyn Read, words: &[OsString]) -> Result<i
     child::raise_open_files().trying("receive files")?;
     let target = Target::open(Path::new(target), how == INTO)?;
     let recursive = recursive == RECURSIVE;
-    let mut receiver = Receiver { input, target, recursive, names, levels: Vec::new(), failed: false };
+    let last = random::bytes().map(u64::from_le_bytes).trying("choose names")?;
+    let mut receiver = Receiver { input, target, recursive, names, levels: Vec::new(), failed: false, last };
     Ok(receiver.receive().map(|()| !receiver.failed))
 }
 
@@ -327,7 +333,7 @@ pub(crate) const INTO: &str = "into";
 /// The target of the copies, by the rules of cp(1).
 struct Target {
     path: PathBuf,
-    folder: Folder,
+    folder: Rc<Folder>,
     /// `None`: into that directory.
     name: Option<OsString>,
 }
@@ -337,7 +343,7 @@ impl Target {
         let trying = |path: &Path| format!("copy to '{}'", text::escaped(path.as_os_str().as_bytes()));
         let is_folder = must_be_folder || path.as_os_str().as_bytes().ends_with(b"/");
         match Folder::open(path) {
-            Ok(folder) => return Ok(Target { path: path.to_owned(), folder, name: None }),
+            Ok(folder) => return Ok(Target { path: path.to_owned(), folder: folder.into(), name: None }),
             Err(error) if is_folder => return Err(error).trying(trying(path)),
             Err(_) => {}
         }
@@ -346,14 +352,14 @@ impl Target {
         };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder = Folder::open(parent).trying(trying(path))?;
-        Ok(Target { path: parent.to_owned(), folder, name: Some(name.to_owned()) })
+        Ok(Target { path: parent.to_owned(), folder: folder.into(), name: Some(name.to_owned()) })
     }
 }
 
 /// A directory that is being written.
 struct Level {
     /// `None`: it could not be made, and what is in it is passed over.
-    folder: Option<Folder>,
+    folder: Option<Rc<Folder>>,
     path: PathBuf,
     /// `None`: it keeps its own.
     attributes: Option<Attributes>,
@@ -368,6 +374,8 @@ struct Receiver<'a> {
     levels: Vec<Level>,
     /// Something could not be written.
     failed: bool,
+    /// The number in the last temporary name; nobody knows with which they begin.
+    last: u64,
 }
 
 fn nonsense() -> io::Error {
@@ -399,6 +407,11 @@ impl Receiver<'_> {
     fn complain(&mut self, path: &Path, why: &dyn std::fmt::Display) {
         self.failed = true;
         complain("write", path, why);
+    }
+
+    fn temporary_name(&mut self) -> String {
+        self.last = self.last.wrapping_add(1);
+        format!(".nbs-{:016x}", self.last)
     }
 
     fn receive(&mut self) -> io::Result<()> {
@@ -439,19 +452,12 @@ impl Receiver<'_> {
             return Err(nonsense());
         }
         let (folder, name, path) = match self.levels.last() {
-            Some(level) => {
-                let folder = level.folder.as_ref().map(Folder::again).transpose();
-                (folder, name.clone(), level.path.join(&name))
-            }
+            Some(level) => (level.folder.clone(), name.clone(), level.path.join(&name)),
             None => {
                 let name = self.target.name.clone().unwrap_or(name);
-                (self.target.folder.again().map(Some), name.clone(), self.target.path.join(&name))
+                (Some(self.target.folder.clone()), name.clone(), self.target.path.join(&name))
             }
         };
-        let folder = folder.unwrap_or_else(|error| {
-            self.complain(&path, &error);
-            None
-        });
         match kind {
             b'D' => {
                 self.folder(folder, &name, path, attributes);
@@ -459,7 +465,9 @@ impl Receiver<'_> {
             }
             b'L' => {
                 let target = self.text()?;
-                let made = folder.map_or(Ok(()), |folder| make_link(&folder, &name, &target, attributes));
+                let temporary = self.temporary_name();
+                let made =
+                    folder.map_or(Ok(()), |folder| make_link(&folder, temporary, &name, &target, attributes));
                 if let Err(error) = made {
                     self.complain(&path, &error);
                 }
@@ -469,14 +477,14 @@ impl Receiver<'_> {
         }
     }
 
-    fn folder(&mut self, above: Option<Folder>, name: &OsStr, path: PathBuf, attributes: Attributes) {
+    fn folder(&mut self, above: Option<Rc<Folder>>, name: &OsStr, path: PathBuf, attributes: Attributes) {
         let opened = above.map(|above| match name.is_empty() {
             true => Ok((above, None)),
             false => match above.make_folder(name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    above.open_folder(name).map(|folder| (folder, Some(attributes)))
+                    above.open_folder(name).map(|folder| (folder.into(), Some(attributes)))
                 }
-                made => made.map(|folder| (folder, Some(attributes))),
+                made => made.map(|folder| (folder.into(), Some(attributes))),
             },
         });
         let (folder, attributes) = match opened.transpose() {
@@ -491,24 +499,26 @@ impl Receiver<'_> {
 
     fn file(
         &mut self,
-        folder: Option<Folder>,
+        folder: Option<Rc<Folder>>,
         name: &OsStr,
         path: &Path,
         attributes: Attributes,
     ) -> io::Result<()> {
-        let begun = folder.map(Unfinished::begin).transpose();
+        let temporary = self.temporary_name();
+        let begun = folder.map(|folder| Unfinished::begin(folder, temporary)).transpose();
         let mut unfinished = begun.unwrap_or_else(|error| {
             self.complain(path, &error);
             None
         });
         let mut buffer = Vec::new();
-        let mut at = 0_u64;
+        let (mut at, mut ends_in_hole) = (0_u64, false);
         loop {
             let written = match self.u32()? {
                 END => break,
                 // The sender has said why.
                 FAILED => return Ok(()),
                 HOLE => {
+                    ends_in_hole = true;
                     let length = self.array().map(u64::from_le_bytes)?;
                     at = at
                         .checked_add(length)
@@ -520,6 +530,7 @@ impl Receiver<'_> {
                     buffer.resize(length as usize, 0);
                     self.input.read_exact(&mut buffer)?;
                     let place = at;
+                    ends_in_hole = false;
                     at = at.checked_add(length.into()).ok_or_else(nonsense)?;
                     unfinished
                         .as_ref()
@@ -533,7 +544,8 @@ impl Receiver<'_> {
                 self.complain(path, &error);
             }
         }
-        let finished = unfinished.map_or(Ok(()), |unfinished| unfinished.finish(name, at, attributes));
+        let size = ends_in_hole.then_some(at);
+        let finished = unfinished.map_or(Ok(()), |unfinished| unfinished.finish(name, size, attributes));
         if let Err(error) = finished {
             self.complain(path, &error);
         }
@@ -542,8 +554,13 @@ impl Receiver<'_> {
 }
 
 /// A link, too, appears by a rename, in the place of what has that name.
-fn make_link(folder: &Folder, name: &OsStr, target: &OsStr, attributes: Attributes) -> io::Result<()> {
-    let temporary = temporary_name()?;
+fn make_link(
+    folder: &Folder,
+    temporary: String,
+    name: &OsStr,
+    target: &OsStr,
+    attributes: Attributes,
+) -> io::Result<()> {
     copies::make_link(folder, target, &temporary)?;
     let temporary = OsStr::new(&temporary);
     // Not every file system has times of links.
@@ -553,28 +570,23 @@ fn make_link(folder: &Folder, name: &OsStr, target: &OsStr, attributes: Attribut
     })
 }
 
-fn temporary_name() -> io::Result<String> {
-    Ok(format!(".nbs-{}", random::hex::<8>()?))
-}
-
 /// A file under a temporary name, which is removed unless it gets its own.
 struct Unfinished {
-    folder: Folder,
+    folder: Rc<Folder>,
     temporary: String,
     file: File,
     is_finished: bool,
 }
 
 impl Unfinished {
-    fn begin(folder: Folder) -> io::Result<Unfinished> {
-        let temporary = temporary_name()?;
+    fn begin(folder: Rc<Folder>, temporary: String) -> io::Result<Unfinished> {
         let file = copies::create(&folder, &temporary)?;
         Ok(Unfinished { folder, temporary, file, is_finished: false })
     }
 
-    fn finish(mut self, name: &OsStr, length: u64, attributes: Attributes) -> io::Result<()> {
-        // It may end in a hole.
-        self.file.set_len(length)?;
+    /// `size`: of a file that ends in a hole.
+    fn finish(mut self, name: &OsStr, size: Option<u64>, attributes: Attributes) -> io::Result<()> {
+        size.map_or(Ok(()), |size| self.file.set_len(size))?;
         attributes.set(&self.file)?;
         self.folder.rename_over(OsStr::new(&self.temporary), name)?;
         self.is_finished = true;
@@ -642,7 +654,8 @@ mod tests {
     ) -> (io::Result<()>, bool) {
         let target = Target::open(target, false).unwrap();
         let input = &mut input;
-        let mut receiver = Receiver { input, target, recursive, names, levels: Vec::new(), failed: false };
+        let levels = Vec::new();
+        let mut receiver = Receiver { input, target, recursive, names, levels, failed: false, last: 0 };
         (receiver.receive(), receiver.failed)
     }
 

@@ -68,13 +68,21 @@ pub(crate) fn look(folder: &Folder, name: &OsStr, follows: bool) -> io::Result<(
     Ok(Attributes::of(&fs::statat(folder, name, flags)?))
 }
 
-/// Opens a regular file for reading, and nothing else.
-pub(crate) fn open(folder: &Folder, name: &OsStr, follows: bool) -> io::Result<(File, Attributes)> {
+/// Opens a regular file for reading, and nothing else. Returns its attributes, and its size if it is known to
+/// have no holes.
+pub(crate) fn open(
+    folder: &Folder,
+    name: &OsStr,
+    follows: bool,
+) -> io::Result<(File, Attributes, Option<u64>)> {
     let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     flags.set(OFlags::NOFOLLOW, !follows);
     let file = fs::openat(folder, name, flags, Mode::empty())?;
-    match Attributes::of(&fs::fstat(&file)?) {
-        (Kind::File, attributes) => Ok((File::from(file), attributes)),
+    let stat = fs::fstat(&file)?;
+    // What has no size may have content all the same, as in /proc. A block has 512 bytes (inode(7)).
+    let size = Some(stat.st_size as u64).filter(|size| *size > 0 && stat.st_blocks as u64 * 512 >= *size);
+    match Attributes::of(&stat) {
+        (Kind::File, attributes) => Ok((File::from(file), attributes, size)),
         _ => Err(io::Error::other("it is no longer a file")),
     }
 }
