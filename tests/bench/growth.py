@@ -171,17 +171,35 @@ class Growth:
             ):
                 found = self.rates(mebibytes, ours, through)
                 self.note(f"cp of a file {name}; floor is cat into one", found, "MiB/s", limit=0.8, at_least=True)
+            self.tree()
         finally:
             file.unlink()
             self.forget_machines(["exec"])
 
-    def rates(self, mebibytes, ours, floor):
-        """How fast each script passes so many on, in turns."""
+    def tree(self):
+        """Many small files by `cp -r`; the floor is tar, as `kubectl cp` has it, through the same sh."""
+        tree, copy, count = self.dir / "tree", self.dir / "copy", 1_000 if self.quick else 20_000
+        for number in range(count):
+            folder = tree / f"d{number // 100}"
+            if number % 100 == 0:
+                folder.mkdir(parents=True)
+            (folder / f"f{number}").write_bytes(os.urandom(1000))
+        through = f"mkdir {copy} && sh -c 'tar cf - -C {self.dir} tree' | tar xf - -C {copy}; rm -r {copy}"
+        for name, ours in (
+            ("from there", f"{self.ts} cp -r exec:{tree} {copy} && rm -r {copy}"),
+            ("to there", f"{self.ts} cp -r {tree} exec:{copy} && rm -r {copy}"),
+        ):
+            found = self.rates(count, ours, through)
+            self.note(f"cp -r of files of 1 kB {name}; floor is tar", found, "files/s")
+        shutil.rmtree(tree)
+
+    def rates(self, amount, ours, floor):
+        """How fast each script passes so much on, in turns."""
 
         def rate(script):
             begun = time.monotonic()
             subprocess.run(["sh", "-c", script], env=self.environment, check=True)
-            return mebibytes / (time.monotonic() - begun)
+            return amount / (time.monotonic() - begun)
 
         return alternate(3 if self.quick else 7, nbs=lambda: rate(ours), floor=lambda: rate(floor))
 
