@@ -161,3 +161,21 @@ fn a_file_that_was_not_copied_is_a_failure_between_any_two_machines() {
     there.ts(&["cp", "box:a", "two:no/where"]).code(1).complains("two: cannot copy to 'no/where'");
     there.ts(&["machine", "remove", "two"]).code(0);
 }
+
+#[test]
+fn a_copy_whose_other_end_is_killed_says_so() {
+    let there = Elsewhere::new();
+    for folder in [&there.home, &there.scratch.path] {
+        run(Command::new("sh").args(["-c", "head -c 200M /dev/zero >big"]).current_dir(folder)).code(0);
+    }
+    there.ts(&["exec", "box", "true"]).code(0);
+    let calls = || there.processes().into_iter().filter(|pid| name_of(pid) == "nbs-call");
+    for (from, to) in [("box:big", "back"), ("big", "box:back")] {
+        let call = there.scratch.start(&["cp", from, to]);
+        eventually("the other end's beginning", || calls().count() == 1);
+        signal("KILL", &calls().collect::<Vec<String>>());
+        call.finish()
+            .code(255)
+            .complains("box: it is unknown whether it was done: signal 9 ended the process");
+    }
+}
