@@ -46,6 +46,9 @@ pub(crate) use check::check;
 /// The bridge ends after this long without a call.
 const IDLE: Duration = Duration::from_secs(600);
 
+/// The call that starts it comes within this time, unless it was killed.
+const FIRST_CALL: Duration = Duration::from_secs(5);
+
 /// The interval at which we ask the far side for a sign of life, and send one to calls. Proxies close
 /// connections that are silent for a minute.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
@@ -112,7 +115,7 @@ fn begin(machine: &MachineName) -> Result<Bridge> {
     let id = id(&folder, machine).trying("read the number of this bridge")?;
     let mut bridge = Bridge::new(way, id)?;
     bridge.idle = idle.unwrap_or(IDLE);
-    bridge.until = Deadline::after(bridge.idle);
+    bridge.until = Deadline::after(bridge.idle.min(FIRST_CALL));
     let listener = daemon::listen(&folder, machine.as_str()).trying("listen")?;
     // So that we do not keep the caller's directory in use.
     env::set_current_dir("/").trying("leave the caller's directory")?;
@@ -406,7 +409,8 @@ impl Bridge {
             {
                 transport.unsent.put(caller.number, &WireFrame::Close);
             }
-            if caller.gone && caller.greeted {
+            // What has never been tried is not kept.
+            if caller.gone && caller.greeted && self.tries + self.connections > 0 {
                 self.until = Deadline::after(self.idle);
             }
             !caller.gone

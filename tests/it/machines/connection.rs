@@ -267,6 +267,22 @@ fn a_bridge_ends_when_nobody_has_called_for_so_long_and_what_is_removed_leaves_n
 }
 
 #[test]
+fn a_call_that_is_killed_at_any_moment_leaves_no_bridge_to_what_cannot_be_reached() {
+    let there = Elsewhere::new();
+    // Some before the bridge listens, some before they have called.
+    let rounds = std::env::var("NBS_ROUNDS").map_or(60, |rounds| rounds.parse().unwrap());
+    for round in 0..rounds {
+        let (name, delay) = (format!("m{round}"), 1_000 + 40_000 * round / rounds);
+        there.ts(&["machine", "add", &name, "false"]).code(0);
+        let mut command = there.scratch.command("timeout");
+        command.args(["--signal=KILL", &format!("0.{delay:06}")]).arg(links().join("nbs-ts"));
+        let code = run(command.args(["exec", &name, "true"])).status.code();
+        assert!(code == Some(255) || code == Some(137) || code.is_none(), "{code:?}");
+    }
+    eventually("no bridge", || there.bridges().is_empty());
+}
+
+#[test]
 fn a_call_whose_far_side_was_killed_does_not_guess() {
     let there = Elsewhere::new();
     let session = there.create("bash");
