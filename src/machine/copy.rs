@@ -262,8 +262,8 @@ impl Sender<'_> {
                         at += count as u64;
                     }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.store = None,
-                    Err(error) => break Some(error),
+                    // Its file system cannot do that, or a sandbox forbids it. Another error comes again.
+                    Err(_) => self.store = None,
                 }
                 continue;
             }

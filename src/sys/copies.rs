@@ -128,7 +128,7 @@ impl PageStore {
     }
 
     /// Takes at most so many bytes of a file from there on, and returns how many: 0 at its end. It must be
-    /// empty. EINVAL: the file's file system cannot do that.
+    /// empty. Not every file system can do that.
     pub(crate) fn take(&self, file: &File, mut at: u64, most: usize) -> io::Result<usize> {
         Ok(pipe::splice(file, Some(&mut at), &self.write, None, most, SpliceFlags::empty())?)
     }
