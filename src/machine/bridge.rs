@@ -46,7 +46,7 @@ pub(crate) use check::check;
 /// The bridge ends after this long without a call.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// The call that starts it comes within this time, unless it was killed.
+/// The call that starts the bridge connects to it within this time, unless it was killed.
 const FIRST_CALL: Duration = Duration::from_secs(5);
 
 /// The interval at which we ask the far side for a sign of life, and send one to calls. Proxies close
@@ -409,7 +409,7 @@ impl Bridge {
             {
                 transport.unsent.put(caller.number, &WireFrame::Close);
             }
-            // What has never been tried is not kept.
+            // Before the first attempt to connect, there is nothing to keep for the next call.
             if caller.gone && caller.greeted && self.tries + self.connections > 0 {
                 self.until = Deadline::after(self.idle);
             }

@@ -39,9 +39,7 @@ pub(crate) struct CallStream<'a> {
 impl<'a> CallStream<'a> {
     /// From now on, a signal that would end us makes reading and writing fail instead.
     pub(crate) fn new(call: RemoteCall, passed: &'a mut dyn FnMut(usize)) -> Result<CallStream<'a>> {
-        let catch = |signal: &i32| Ok((*signal, Signals::catch(&[*signal])?));
-        let ending = signals::to_end().iter().map(catch).collect::<io::Result<_>>();
-        let ending = ending.trying("catch signals")?;
+        let ending = signals::catch_those_to_end().trying("catch signals")?;
         Ok(CallStream { call, unread: Outbox::default(), ended: None, ending, signal: None, passed })
     }
 
@@ -66,7 +64,7 @@ impl<'a> CallStream<'a> {
         match (done, self.ended) {
             (_, Some(End::Lost(failure))) => Err(failure),
             (Ok(is_whole), Some(End::Exit(code))) => Ok(is_whole && code == 0),
-            // It has said why it has ended.
+            // The program there has printed the reason.
             (Err(error), Some(_)) if matches!(error.kind(), UnexpectedEof | BrokenPipe) => Ok(false),
             (done, _) => done.trying(what),
         }

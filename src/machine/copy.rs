@@ -39,7 +39,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     sys::{
         child,
-        copies::{self, Attributes, Kind, PageStore},
+        copies::{self, Attributes, Kind, SplicePipe},
         files::Folder,
         random,
     },
@@ -55,7 +55,7 @@ const LONGEST_CHUNK: usize = 512 * 1024;
 
 const READ_AT_ONCE: usize = 128 * 1024;
 
-/// So much of a file and more is sent without being copied.
+/// A piece of a file that is at least this long is sent without being copied.
 const WORTH_SPLICING: usize = 64 * 1024;
 
 /// A chunk is read behind its length, to an address that is read to fast.
@@ -78,12 +78,12 @@ pub(crate) fn send(words: &[OsString]) -> Result<()> {
     let [how, paths @ ..] = words else { return Err(cli::by_hand()) };
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned().trying(what)?);
     child::widen(&stdout);
-    let store = PageStore::new(stdout.try_clone().trying(what)?).trying(what)?;
-    ended(send_onto(&mut &stdout, Some(store), how == RECURSIVE, paths), what)
+    let splice_pipe = SplicePipe::new(stdout.try_clone().trying(what)?).trying(what)?;
+    result_of(send_onto(&mut &stdout, Some(splice_pipe), how == RECURSIVE, paths), what)
 }
 
-/// The end of a process that is one of the two ends. If the other has gone, it says why itself.
-fn ended(done: io::Result<bool>, what: &str) -> Result<()> {
+/// The result of a process that is one end of a copy. If the other end has gone, that one prints the reason.
+fn result_of(done: io::Result<bool>, what: &str) -> Result<()> {
     match done {
         Ok(true) => Ok(()),
         Ok(false) => Err(Failure::quiet()),
@@ -93,17 +93,17 @@ fn ended(done: io::Result<bool>, what: &str) -> Result<()> {
 }
 
 /// Describes files to that writer; returns whether everything could be read. Errors are the writer's. By
-/// `store`, which leads to the same place, large files go there without being copied.
+/// `splice_pipe`, which leads to the same place, large files go there without being copied.
 pub(crate) fn send_onto(
     writer: &mut dyn Write,
-    store: Option<PageStore>,
+    splice_pipe: Option<SplicePipe>,
     recursive: bool,
     paths: &[OsString],
 ) -> io::Result<bool> {
     child::raise_open_files()?;
     let out = BufWriter::with_capacity(READ_AT_ONCE, writer);
     let buffer = Buffer::new(LENGTH.end + LONGEST_CHUNK);
-    let mut sender = Sender { out, recursive, failed: false, buffer, store };
+    let mut sender = Sender { out, recursive, failed: false, buffer, splice_pipe };
     for path in paths {
         sender.top(Path::new(path))?;
     }
@@ -128,7 +128,7 @@ struct Sender<'a> {
     /// A chunk with its length.
     buffer: Buffer,
     /// `None`: there is none, or a file could not be sent by it.
-    store: Option<PageStore>,
+    splice_pipe: Option<SplicePipe>,
 }
 
 /// Errors are those of the stream.
@@ -252,18 +252,18 @@ impl Sender<'_> {
                 }
             }
             let most = (end - at).min(LONGEST_CHUNK as u64) as usize;
-            if let Some(store) = self.store.as_ref().filter(|_| most >= WORTH_SPLICING) {
-                match store.take(file, at, most) {
+            if let Some(splice_pipe) = self.splice_pipe.as_ref().filter(|_| most >= WORTH_SPLICING) {
+                match splice_pipe.take(file, at, most) {
                     Ok(0) => break None,
                     Ok(count) => {
                         self.out.write_all(&(count as u32).to_le_bytes())?;
                         self.out.flush()?;
-                        store.pass_on(count)?;
+                        splice_pipe.pass_on(count)?;
                         at += count as u64;
                     }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    // Its file system cannot do that, or a sandbox forbids it. Another error comes again.
-                    Err(_) => self.store = None,
+                    // The file system does not support it, or a sandbox forbids it. Reading shows other errors.
+                    Err(_) => self.splice_pipe = None,
                 }
                 continue;
             }
@@ -292,7 +292,7 @@ pub(crate) fn receive(words: &[OsString]) -> Result<()> {
     let stdin = File::from(io::stdin().as_fd().try_clone_to_owned().trying(what)?);
     child::widen(&stdin);
     let mut input = Input { stdin, buffer: Buffer::new(READ_AT_ONCE), unread: 0..0 };
-    ended(receive_from(&mut input, words)?, what)
+    result_of(receive_from(&mut input, words)?, what)
 }
 
 /// Writes what that reader describes; returns whether everything could be written. The inner errors are the
@@ -374,7 +374,7 @@ struct Receiver<'a> {
     levels: Vec<Level>,
     /// Something could not be written.
     failed: bool,
-    /// The number in the last temporary name; nobody knows with which they begin.
+    /// The number in the last temporary name. The first one is random.
     last: u64,
 }
 

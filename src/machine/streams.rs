@@ -16,8 +16,7 @@ use crate::{
         child,
         deadline::Deadline,
         poll::PollSet,
-        processes::Process,
-        signals::{self, Signals},
+        signals,
         stdio::{self, Output},
     },
 };
@@ -72,15 +71,7 @@ impl Printed {
 /// Carries until the program has ended and all its output is printed. Returns its exit code.
 pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
     let what = "carry the streams of a program";
-    let ours = Process::read(std::process::id());
-    // As of a program here: what our caller ignores, it ignores.
-    let is_heeded = |signal: &&i32| !ours.as_ref().is_some_and(|ours| ours.ignores(**signal));
-    let mut signals = signals::to_end()
-        .iter()
-        .filter(is_heeded)
-        .map(|signal| Ok((*signal, Signals::catch(&[*signal])?)))
-        .collect::<io::Result<Vec<_>>>()
-        .trying("catch signals")?;
+    let mut signals = signals::catch_those_to_end().trying("catch signals")?;
     let mut stdout = Printed::new(Stream::Stdout, Output::stdout());
     let mut stderr = Printed::new(Stream::Stderr, Output::stderr());
     let mut stdin = Some(io::stdin());

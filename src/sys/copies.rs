@@ -79,7 +79,7 @@ pub(crate) fn open(
     flags.set(OFlags::NOFOLLOW, !follows);
     let file = fs::openat(folder, name, flags, Mode::empty())?;
     let stat = fs::fstat(&file)?;
-    // What has no size may have content all the same, as in /proc. A block has 512 bytes (inode(7)).
+    // A file in /proc has content although its size is 0. `st_blocks` counts units of 512 bytes (stat(2)).
     let size = Some(stat.st_size as u64).filter(|size| *size > 0 && stat.st_blocks as u64 * 512 >= *size);
     match Attributes::of(&stat) {
         (Kind::File, attributes) => Ok((File::from(file), attributes, size)),
@@ -112,28 +112,28 @@ pub(crate) fn next_data(file: &File, from: u64) -> io::Result<Option<(u64, u64)>
     }
 }
 
-/// A way for the data of files into a pipe. Only references to their pages are passed on, no bytes
-/// (splice(2)). It goes through a pipe of our own, so that it is known how much comes before any of it does.
-pub(crate) struct PageStore {
+/// Sends data of files into a pipe without copying it (splice(2)). The data first goes into a pipe of our own,
+/// so that its length is known before any of it is sent.
+pub(crate) struct SplicePipe {
     read: OwnedFd,
     write: OwnedFd,
     onto: File,
 }
 
-impl PageStore {
-    pub(crate) fn new(onto: File) -> io::Result<PageStore> {
+impl SplicePipe {
+    pub(crate) fn new(onto: File) -> io::Result<SplicePipe> {
         let (read, write) = pipe::pipe_with(PipeFlags::CLOEXEC)?;
         child::widen(&write);
-        Ok(PageStore { read, write, onto })
+        Ok(SplicePipe { read, write, onto })
     }
 
-    /// Takes at most so many bytes of a file from there on, and returns how many: 0 at its end. It must be
-    /// empty. Not every file system can do that.
+    /// Takes at most `most` bytes of a file from offset `at`, and returns how many: 0 at its end. All that was
+    /// taken before must have been passed on. Not every file system supports that.
     pub(crate) fn take(&self, file: &File, mut at: u64, most: usize) -> io::Result<usize> {
         Ok(pipe::splice(file, Some(&mut at), &self.write, None, most, SpliceFlags::empty())?)
     }
 
-    /// Passes on all that was taken, which is so much.
+    /// Sends the `count` bytes that were taken.
     pub(crate) fn pass_on(&self, mut count: usize) -> io::Result<()> {
         while count > 0 {
             count -= pipe::splice(&self.read, None, &self.onto, None, count, SpliceFlags::empty())?;

@@ -50,6 +50,14 @@ pub(crate) fn to_end() -> &'static [i32] {
     if deaf { &[SIGTERM, SIGINT] } else { &[SIGTERM, SIGINT, SIGHUP] }
 }
 
+/// Catches each of the signals that end us, but for those that our caller ignores, as a shell does for a
+/// command in its background.
+pub(crate) fn catch_those_to_end() -> io::Result<Vec<(i32, Signals)>> {
+    let ours = Process::read(std::process::id());
+    let is_heeded = |signal: &&i32| !ours.as_ref().is_some_and(|ours| ours.ignores(**signal));
+    to_end().iter().filter(is_heeded).map(|signal| Ok((*signal, Signals::catch(&[*signal])?))).collect()
+}
+
 /// Catches a signal and does nothing, so that the system call returns an error instead.
 pub(crate) fn disregard(signal: i32) -> io::Result<()> {
     signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;

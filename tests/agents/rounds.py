@@ -34,7 +34,7 @@ MAY_BE_LATE = 10
 # Each how many-th round has a resize, a rest, a question.
 EACH = 5
 
-# Whose model may ask the person a question only as it plans: the key that changes to that, and back.
+# Agents whose model may ask the person only in Plan mode, and the key that enters and leaves it.
 PLANS_BY = {"codex": "S-Tab"}
 
 

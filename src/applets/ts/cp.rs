@@ -9,9 +9,10 @@
 //! SOURCE. Modes and times are kept, and links in a directory remain links.
 //!
 //! A file appears as a whole or not at all, and replaces a link of the same name.
-//! If the connection is lost, the copy waits, then continues where it stopped.
-//! Data between two other machines passes through this one. On a terminal, a line
-//! shows the progress.
+//! If cp is killed by SIGKILL, part of a file can remain here, named .nbs-*. If
+//! the connection is lost, the copy waits, then continues where it stopped. Data
+//! between two other machines passes through this one. On a terminal, a line shows
+//! the progress.
 //!
 //! Options:
 //!   --recursive       copy directories with their contents; also -r
@@ -124,6 +125,7 @@ fn copy(
             stream.end_input();
             stream.finish(sent, "send files")
         }
+        // That was rejected before.
         (None, None) => Ok(false),
     }
 }

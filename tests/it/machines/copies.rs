@@ -1,6 +1,7 @@
 //! `cp`: files to, from and between machines.
 
 use super::{exec::noise, *};
+use crate::support::Running;
 use std::os::unix::fs::PermissionsExt;
 
 /// A tree with all that is kept, and what find(1) says of one.
@@ -126,18 +127,32 @@ fn a_copy_goes_on_over_lost_connections_and_one_that_is_killed_leaves_nothing_ha
     drop(call);
 }
 
+/// Begins a copy of a file from a machine whose line stalls in the middle of it.
+fn begin_a_stalled_copy(there: &Elsewhere, name: &str, before: &str) -> Running {
+    fs::write(there.home.join("big"), noise(16_000_000)).unwrap();
+    let way = "env HOME=$0 sh | { stdbuf -o0 head -c 6000000; exec -a cat sleep 1000; }";
+    there.ts(&["machine", "add", name, "bash", "-c", way, there.home.to_str().unwrap()]).code(0);
+    let mut command = there.scratch.command("sh");
+    command.args(["-c", &format!("{before} exec nbs-ts cp $0:big back"), name]);
+    let call = start(&mut command);
+    eventually("its beginning", || half(&there.scratch.path).is_some_and(|size| size > 0));
+    call
+}
+
 #[test]
 fn a_copy_to_here_that_a_signal_ends_leaves_nothing_half() {
     let there = Elsewhere::new();
-    let here = &there.scratch.path;
-    // So large that the signal comes before its end.
-    run(Command::new("sh").args(["-c", "head -c 500M /dev/zero >big"]).current_dir(&there.home)).code(0);
-    for (name, number) in [("INT", 2), ("TERM", 15)] {
-        let call = there.scratch.start(&["cp", "box:big", "back"]);
-        eventually("its beginning", || half(here).is_some_and(|size| size > 0));
-        signal(name, &[call.pid().to_string()]);
-        call.finish().signal(number).silent();
-        assert!(half(here).is_none() && !here.join("back").exists());
+    let cases: [(&str, &[&str], i32); 3] =
+        [("", &["INT"], 2), ("", &["TERM"], 15), ("trap '' INT;", &["INT", "TERM"], 15)];
+    for (number, (before, signals, expected)) in cases.into_iter().enumerate() {
+        let name = format!("slow{number}");
+        let call = begin_a_stalled_copy(&there, &name, before);
+        for sent in signals {
+            signal(sent, &[call.pid().to_string()]);
+        }
+        call.finish().signal(expected).silent();
+        assert!(half(&there.scratch.path).is_none() && !there.scratch.path.join("back").exists());
+        there.ts(&["machine", "remove", &name]).code(0);
     }
 }
 
@@ -165,17 +180,12 @@ fn a_file_that_was_not_copied_is_a_failure_between_any_two_machines() {
 #[test]
 fn a_copy_whose_other_end_is_killed_says_so() {
     let there = Elsewhere::new();
-    for folder in [&there.home, &there.scratch.path] {
-        run(Command::new("sh").args(["-c", "head -c 200M /dev/zero >big"]).current_dir(folder)).code(0);
-    }
-    there.ts(&["exec", "box", "true"]).code(0);
-    let calls = || there.processes().into_iter().filter(|pid| name_of(pid) == "nbs-call");
-    for (from, to) in [("box:big", "back"), ("big", "box:back")] {
-        let call = there.scratch.start(&["cp", from, to]);
-        eventually("the other end's beginning", || calls().count() == 1);
-        signal("KILL", &calls().collect::<Vec<String>>());
-        call.finish()
-            .code(255)
-            .complains("box: it is unknown whether it was done: signal 9 ended the process");
-    }
+    let call = begin_a_stalled_copy(&there, "slow", "");
+    eventually("the line's standing still", || !there.transport().is_empty());
+    let calls = there.processes().into_iter().filter(|pid| name_of(pid) == "nbs-call");
+    signal("KILL", &calls.collect::<Vec<String>>());
+    // The next connection brings the news.
+    signal("KILL", &there.transport());
+    call.finish().code(255).complains("slow: it is unknown whether it was done: signal 9 ended the process");
+    there.ts(&["machine", "remove", "slow"]).code(0);
 }
