@@ -9,6 +9,7 @@ mod usage;
 use std::{
     cell::Cell,
     ffi::{OsStr, OsString},
+    iter,
     os::unix::ffi::{OsStrExt, OsStringExt},
 };
 
@@ -33,6 +34,14 @@ pub(crate) struct Syntax {
 #[derive(Clone, Copy)]
 pub(crate) struct OptionSyntax(&'static str);
 
+/// An option of a call.
+struct GivenOption {
+    option: OptionSyntax,
+    value: OsString,
+    // A given option that the command does not read is a bug of ours.
+    is_read: Cell<bool>,
+}
+
 /// One of the ways to call it; see `call/usage.rs`.
 pub(crate) struct Form {
     pub(crate) takes_any: bool,
@@ -52,11 +61,17 @@ pub(crate) struct Operand {
 
 impl Syntax {
     pub(crate) fn options(&self) -> impl Iterator<Item = OptionSyntax> {
-        self.options.lines().map(OptionSyntax)
+        let mut rest = self.options;
+        // Each call does it often: the searchers of `lines` take longer.
+        iter::from_fn(move || {
+            let (option, behind) = rest.split_at(rest.bytes().position(|byte| byte == b'\n')?);
+            rest = &behind[1..];
+            Some(OptionSyntax(option))
+        })
     }
 
     fn option(&self, name: &str) -> Option<OptionSyntax> {
-        self.options().find(|option| option.name() == name)
+        self.options().find(|option| option.is(name))
     }
 
     /// The operands of all forms, and whether there are calls without them.
@@ -125,14 +140,12 @@ impl Form {
 pub(crate) struct CommandLine {
     syntax: &'static Syntax,
     form: &'static Form,
-    options: Vec<(OptionSyntax, OsString)>,
+    options: Vec<GivenOption>,
     // The word that chose the form.
     word: Option<OsString>,
     // The words for each operand of the form.
     operands: Vec<(&'static Operand, Vec<OsString>)>,
     json: bool,
-    // The options that the command has read, as bits: one that it does not read is a bug of ours.
-    looked_at: Cell<u64>,
     /// Our caller's umask.
     pub(crate) umask: u32,
 }
@@ -167,7 +180,7 @@ impl CommandLine {
                 Some(other) => return Err(other.unexpected().into()),
             };
             let value = if option.value().is_none() { OsString::new() } else { args.value()? };
-            options.push((option, value));
+            options.push(GivenOption { option, value, is_read: Cell::new(false) });
         }
         let mut call = CommandLine {
             syntax,
@@ -176,7 +189,6 @@ impl CommandLine {
             word: None,
             operands: Vec::new(),
             json: args.json(),
-            looked_at: Cell::new(0),
             umask: args.umask,
         };
         call.form = call.choose_form(&mut words)?;
@@ -267,8 +279,8 @@ impl CommandLine {
     }
 
     fn given(&self) -> impl Iterator<Item = &'static str> {
-        let json = self.syntax.option("json").filter(|_| self.json);
-        self.options.iter().map(|(option, _)| option.name()).chain(json.map(|json| json.name()))
+        let json = self.json.then(|| self.syntax.option("json")).flatten();
+        self.options.iter().map(|given| given.option).chain(json).map(OptionSyntax::name)
     }
 
     fn is_given(&self, name: &str) -> bool {
@@ -310,16 +322,17 @@ impl CommandLine {
 
     /// The values of a repeatable option.
     pub(crate) fn values<T>(&self, name: &str, kind: fn(&str, &OsStr) -> Result<T>) -> Result<Vec<T>> {
-        self.last(name);
-        let all = self.options.iter().filter(|(option, _)| option.name() == name);
-        all.map(|(option, value)| kind(option.name(), value)).collect()
+        self.all_of(name).map(|given| kind(given.option.name(), &given.value)).collect()
     }
 
     fn last(&self, name: &str) -> Option<&OsStr> {
-        let place = self.syntax.options().position(|option| option.name() == name)?;
-        self.looked_at.set(self.looked_at.get() | 1 << place);
-        let mut given = self.options.iter().rev();
-        given.find(|(option, _)| option.name() == name).map(|(_, value)| value.as_os_str())
+        self.all_of(name).last().map(|given| given.value.as_os_str())
+    }
+
+    /// The command reads these.
+    fn all_of(&self, name: &str) -> impl Iterator<Item = &GivenOption> {
+        let all = self.options.iter().filter(move |given| given.option.is(name));
+        all.inspect(|given| given.is_read.set(true))
     }
 
     /// The word that selects the form, among those of the usage.
@@ -363,9 +376,11 @@ impl CommandLine {
         sessions: &[OsString],
         change: impl Fn(&'static str, &OsStr) -> Option<OsString>,
     ) -> Vec<OsString> {
-        let options = self.options.iter().filter_map(|(option, value)| match change(option.name(), value) {
-            None => Some(option.word(value)).filter(|_| option.name() != "on"),
-            changed => changed,
+        let options = self.options.iter().filter_map(|GivenOption { option, value, .. }| {
+            match change(option.name(), value) {
+                None => Some(option.word(value)).filter(|_| option.name() != "on"),
+                changed => changed,
+            }
         });
         let mut words: Vec<OsString> = options.collect();
         words.extend(self.json.then(|| "--json".into()));
@@ -396,17 +411,20 @@ impl CommandLine {
 
     /// Called when the command is done: has it processed all given options?
     pub(crate) fn check_processed(&self) {
-        let is_processed = |name: &&str| {
-            let place = self.syntax.options().position(|option| option.name() == *name);
-            ["json", "on"].contains(name) || place.is_none_or(|place| self.looked_at.get() & 1 << place != 0)
-        };
-        debug_assert_eq!(self.given().find(|name| !is_processed(name)), None, "nothing looks at this option");
+        let is_left = |given: &&GivenOption| !given.is_read.get() && !given.option.is("on");
+        let left = self.options.iter().find(is_left).map(|given| given.option.name());
+        debug_assert_eq!(left, None, "nothing looks at this option");
     }
 }
 
 impl OptionSyntax {
     pub(crate) fn is_repeatable(self) -> bool {
         self.0.starts_with('*')
+    }
+
+    fn is(self, name: &str) -> bool {
+        let text = self.0.strip_prefix('*').unwrap_or(self.0);
+        text.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
     }
 
     /// Without dashes.
