@@ -34,7 +34,14 @@ pub(crate) fn parse_seconds(digits: &[u8]) -> Option<Duration> {
 
 /// Bytes as lower-case hexadecimal digits, two each.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or_default();
+    // It may be all that was typed: so no text of its own for each byte.
+    let mut digits = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        digits.push(digit(byte >> 4));
+        digits.push(digit(byte & 0xf));
+    }
+    digits
 }
 
 /// The bytes that [`hex`] has written.
