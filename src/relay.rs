@@ -9,6 +9,7 @@
 //! not final) is still in its session; the end is the child's end, and what comes after it is `Phase`.
 
 mod activity_tracker;
+mod awaited_prompt;
 mod canonical_line;
 mod clients;
 mod flow;
@@ -24,6 +25,7 @@ mod limits;
 mod log_limit;
 mod output_state;
 mod phase;
+mod prompt_wait;
 mod query_replies;
 mod recorder;
 mod requests;
@@ -72,6 +74,7 @@ use journal::Journal;
 pub(crate) use launch::{SOCKETS_FIX, SpawnVia, WARNING, refusal, start};
 pub(crate) use limits::Limits;
 use phase::{Change, Phase};
+use prompt_wait::PromptWait;
 use query_replies::QueryReplies;
 use recorder::Recorder;
 pub(crate) use roles::TERMINATOR_AT_ONCE;
@@ -185,6 +188,8 @@ pub(crate) struct Relay {
     // The input verdict that the judge received last.
     looked: Input,
     interactive: bool,
+    // The wait of a call for a shell that is free, and how often the session had changed at the last look.
+    prompt_wait: Option<(ClientId, PromptWait, u64)>,
     phase: Phase,
     /// The cgroup that limits its processes, if there is one.
     cgroup: Option<Cgroup>,
@@ -247,6 +252,7 @@ impl Relay {
             typed_last: None,
             looked: Input::default(),
             interactive: start.interactive,
+            prompt_wait: None,
             phase: Phase::Running,
             cgroup: start.cgroup,
             is_kept: start.is_kept,
@@ -295,6 +301,7 @@ impl Relay {
                 self.handle(id);
                 self.type_on();
             }
+            self.await_prompt();
             self.keep_screen();
             // Checked each time, because any write to a client may reveal that it has left.
             let runs = self.phase.command_runs();
@@ -396,6 +403,7 @@ impl Relay {
         // While it writes, or tries to, it does not linger.
         let linger = if self.may_finish() { self.phase.deadline() } else { Deadline::NEVER };
         let keyboard = self.keyboard.deadline(types, Instant::now());
+        let prompt = self.prompt_wait.as_ref().map_or(Deadline::NEVER, |(_, wait, _)| wait.deadline());
         let others = self.recorder.deadline().min(self.clients.deadline()).min(self.judge_deadline());
         // A request that was read already does not wake poll(2).
         let unprocessed = if self.clients.unprocessed().is_some() {
@@ -403,7 +411,7 @@ impl Relay {
         } else {
             Deadline::NEVER
         };
-        poll_set.wait(linger.min(keyboard).min(limit).min(others).min(full).min(unprocessed))
+        poll_set.wait(linger.min(keyboard).min(limit).min(others).min(prompt).min(full).min(unprocessed))
     }
 
     /// Ends the session if it has reached a limit. The limit is written first, so that the cause is known

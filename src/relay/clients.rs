@@ -124,6 +124,8 @@ enum PendingRequest {
     Turn {
         queued: bool,
     },
+    /// To have a command taken by the shell, which it has to itself.
+    Prompt,
     /// To report this many bytes, or have them typed as a secret, once all of them have come.
     Sent {
         is_secret: bool,
@@ -454,6 +456,9 @@ impl Clients {
                 }
                 self.give_turn();
             }
+            Some(RelayRequest::AwaitPrompt) if self.turns.front() == Some(&id) => {
+                client.wish = PendingRequest::Prompt;
+            }
             Some(RelayRequest::Asked(asked)) => {
                 self.asked = Some(asked);
                 self.respond(id, &Response::Noted);
@@ -502,6 +507,12 @@ impl Clients {
         if let Some(PendingRequest::Turn { queued }) = self.all.get(&id).map(|client| client.wish) {
             self.respond(id, &Response::Turn { queued, asked: self.asked });
         }
+    }
+
+    /// The client for which the shell is to be at its prompt.
+    pub(crate) fn awaits_prompt(&self) -> Option<ClientId> {
+        let id = self.turns.front().copied()?;
+        self.all.get(&id).filter(|client| client.wish == PendingRequest::Prompt).map(|_| id)
     }
 
     /// Reports to followers that the session has changed this many times.

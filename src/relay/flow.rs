@@ -35,6 +35,13 @@ impl Flow {
         Ok(count)
     }
 
+    /// The same, by these bytes, which are fewer than it holds.
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        assert!(self.is_empty(), "what is waiting would be lost");
+        self.buffer[..bytes.len()].copy_from_slice(bytes);
+        self.waiting = 0..bytes.len();
+    }
+
     /// Notes that `count` of the waiting bytes were passed on.
     pub(crate) fn take(&mut self, count: usize) {
         self.waiting.start = (self.waiting.start + count).min(self.waiting.end);

@@ -90,12 +90,11 @@ impl Relay {
                 Response::Noted
             }
             RelayRequest::InterruptCommand { level, seq } => {
-                let goes_on = !self.has_ended(level, seq);
-                self.interrupt_if(goes_on, "the command has ended")
-            }
-            RelayRequest::DropLine { level, seq } => {
-                let is_there = self.has_half_line(level, seq);
-                self.interrupt_if(is_there, "it has gone on from that prompt")
+                if self.has_ended(level, seq) {
+                    return Some(Response::Refused { why: "the command has ended".into() });
+                }
+                self.interrupt();
+                Response::Noted
             }
             RelayRequest::Press { byte } => self.press(byte),
             RelayRequest::Secret { length } => {
@@ -132,6 +131,7 @@ impl Relay {
             | RelayRequest::Type { .. }
             | RelayRequest::Source(_)
             | RelayRequest::Turn
+            | RelayRequest::AwaitPrompt
             | RelayRequest::Asked(_) => Response::Unknown,
         })
     }
@@ -160,15 +160,6 @@ impl Relay {
         }
     }
 
-    /// Interrupts if that is so; else the reason why not.
-    fn interrupt_if(&mut self, is_so: bool, why_not: &str) -> Response {
-        if !is_so {
-            return Response::Refused { why: why_not.into() };
-        }
-        self.interrupt();
-        Response::Noted
-    }
-
     /// Has the shell of that level, if it is the one that reports, reported that command as done?
     fn has_ended(&mut self, level: usize, seq: u64) -> bool {
         self.read_what_was_printed();
@@ -176,21 +167,32 @@ impl Relay {
         now == level && last.is_some_and(|last| last >= seq)
     }
 
-    /// Is the shell still at the prompt behind its command of that number?
-    fn has_half_line(&mut self, level: usize, seq: Option<u64>) -> bool {
-        self.read_what_was_printed();
-        let is_there = matches!(self.recorder.prompt(), PromptState::Touched | PromptState::Entered);
-        is_there && self.recorder.level() == (level, seq)
-    }
-
     /// Has a call been killed whose command is typed, and which the shell has not begun?
-    fn has_left_unbegun(&self) -> bool {
+    pub(super) fn has_left_unbegun(&self) -> bool {
         let jobs = self.recorder.jobs();
         // A shell that takes it by a key draws it first.
         let (level, seq) = self.recorder.level();
         let is_next = |left: LeftJob| (left.level, Some(left.last)) == (level, seq);
         jobs.is_left_untaken()
             || self.recorder.prompt() == PromptState::Touched && jobs.left().is_some_and(is_next)
+    }
+
+    /// Has the shell, which executes nothing, not read all that was typed?
+    pub(super) fn is_queued(&self) -> bool {
+        matches!(self.recorder.prompt(), PromptState::Stands | PromptState::Entered) && self.is_typed_ahead()
+    }
+
+    /// Does the terminal take whole lines, so that no line editor has it?
+    pub(super) fn takes_lines(&self) -> bool {
+        self.master.modes().is_ok_and(|modes| modes.is_canonical())
+    }
+
+    /// Does the shell that reports wait for input itself?
+    pub(super) fn shell_waits(&self) -> bool {
+        match self.recorder.level().0 {
+            0 => foreground::shell_waits(&self.master, self.child),
+            _ => foreground::group_waits(&self.master, self.child, self.reporting()),
+        }
     }
 
     /// Is there typed input that no program has read?
@@ -203,7 +205,7 @@ impl Relay {
         self.slave.as_ref().map_or(0, |slave| pty::unread(slave).unwrap_or(0))
     }
 
-    fn read_what_was_printed(&mut self) {
+    pub(super) fn read_what_was_printed(&mut self) {
         if self.recorder.is_idle() && !self.phase.terminal_is_closed() {
             // If that fails, the loop's own read fails too and reports why.
             let _ = self.drain();
@@ -211,7 +213,7 @@ impl Relay {
     }
 
     /// The view of these parts at this moment.
-    fn snapshot(&mut self, parts: Parts) -> Snapshot {
+    pub(super) fn snapshot(&mut self, parts: Parts) -> Snapshot {
         if parts.has(Parts::ACTIVITY) {
             self.judge(true);
         }
@@ -270,11 +272,7 @@ impl Relay {
         let program = parts.has(Parts::PROGRAM);
         let program =
             program.then(|| foreground::holder(&self.master, self.child, self.reporting())).flatten();
-        let shell_waits = parts.has(Parts::SHELL)
-            && match level {
-                0 => foreground::shell_waits(&self.master, self.child),
-                _ => foreground::group_waits(&self.master, self.child, self.reporting()),
-            };
+        let shell_waits = parts.has(Parts::SHELL) && self.shell_waits();
         let folder = parts.has(Parts::FOLDER).then(|| match foreground::folder(&self.master, self.child) {
             Ok(Whereabouts { path, removed: false }) => Folder::There(path),
             Ok(Whereabouts { path, removed: true }) => Folder::Removed(path),
@@ -288,12 +286,10 @@ impl Relay {
             last: self.recorder.last_completion(),
             awaited: self.awaited(),
             prompt,
-            lines: self.master.modes().is_ok_and(|modes| modes.is_canonical()),
+            lines: self.takes_lines(),
             level,
             seq,
             lasted: self.recorder.lasted(),
-            interrupted: self.recorder.is_interrupted(),
-            queued: matches!(prompt, PromptState::Stands | PromptState::Entered) && self.is_typed_ahead(),
             unread: self.unread(),
             size: self.master.size().ok(),
             modes: self.recorder.private(),
@@ -312,7 +308,6 @@ impl Relay {
             shell_waits,
             successor,
             left: self.recorder.jobs().left(),
-            left_unbegun: self.has_left_unbegun(),
             ..Snapshot::default()
         }
     }
@@ -452,7 +447,7 @@ impl Relay {
         }
     }
 
-    fn doing(&self) -> TerminalState {
+    pub(super) fn doing(&self) -> TerminalState {
         foreground::doing(&self.master, self.child, self.reporting(), self.recorder.prompt())
     }
 

@@ -277,20 +277,46 @@ impl RelayClient {
         deadline: Deadline,
         stop: Option<BorrowedFd<'_>>,
     ) -> Result<Option<(Snapshot, Waited)>> {
+        let then = RelayRequest::Snapshot { parts: Parts::NONE, seen: None, waits: false };
+        let (waited, now) = self.take_turn_and(&then, session, deadline, stop)?;
+        Ok(now.zip(waited))
+    }
+
+    /// The same, and then for the shell's prompt: the state there, or that in which no command can be handed
+    /// over. Without that also whether the access was had by then.
+    pub(crate) fn take_turn_at_prompt(
+        &mut self,
+        session: &SessionDir,
+        deadline: Deadline,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<(bool, Option<Snapshot>)> {
+        let (waited, now) = self.take_turn_and(&RelayRequest::AwaitPrompt, session, deadline, stop)?;
+        Ok((waited.is_some(), now))
+    }
+
+    fn take_turn_and(
+        &mut self,
+        then: &RelayRequest,
+        session: &SessionDir,
+        deadline: Deadline,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<(Option<Waited>, Option<Snapshot>)> {
         self.ahead.push_str(&RelayRequest::Turn.encode());
-        if !self.send(&RelayRequest::Snapshot { parts: Parts::NONE, seen: None, waits: false })? {
+        if !self.send(then)? {
             return Err(session.ended());
         }
+        let mut waited = None;
         loop {
             let look = self.patience().min(deadline);
             match self.receive_or(look, stop)? {
                 Received::Response(Response::Turn { queued, asked }) => {
-                    let now = self.receive_snapshot()?.ok_or_else(|| session.ended())?;
-                    return Ok(Some((now, Waited { queued, asked })));
+                    waited = Some(Waited { queued, asked });
+                    continue;
                 }
+                Received::Response(Response::Snapshot(now)) => return Ok((waited, Some(*now))),
                 Received::Response(_) => return Err(self.misunderstood()),
                 Received::End => return Err(session.ended()),
-                Received::Nothing if !look.has_passed() => return Ok(None),
+                Received::Nothing if !look.has_passed() => return Ok((waited, None)),
                 // Others have it, or the relay is stopped and does not answer.
                 Received::Nothing => match RelayClient::open(session)? {
                     Some(mut client) => drop(client.snapshot(Parts::NONE)?),
@@ -298,7 +324,7 @@ impl RelayClient {
                 },
             }
             if deadline.has_passed() {
-                return Ok(None);
+                return Ok((waited, None));
             }
         }
     }
@@ -397,13 +423,6 @@ impl RelayClient {
     /// `false` if the session has ended.
     pub(crate) fn interrupt(&mut self) -> Result<bool> {
         self.noted(&RelayRequest::Interrupt, "interrupt the program")
-    }
-
-    /// Interrupts the shell that was seen at its prompt there, so that it drops half a line; `false` if it has
-    /// gone on since, to what a killed call had typed.
-    pub(crate) fn drop_line(&mut self, place: &Snapshot) -> Result<bool> {
-        let answer = self.ask(&RelayRequest::DropLine { level: place.level, seq: place.seq })?;
-        Ok(self.is_done(answer)? == Some(true))
     }
 
     /// Interrupts this command of that shell; `Some(false)` if it has ended: the interrupt would hit the shell.

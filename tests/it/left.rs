@@ -178,30 +178,36 @@ fn a_slow_shell_executes_what_a_killed_call_has_typed_and_it_is_that_calls() {
     resume(&scratch, &handle).code(5).stdout("late\n").silent();
 }
 
-/// A call that wants half a line dropped has looked before, and the shell may have begun a killed call's command
-/// since.
 #[test]
-fn only_a_shell_at_the_same_prompt_is_made_to_drop_a_line() {
+fn half_a_line_is_dropped_and_a_command_that_a_killed_call_has_left_is_not() {
     let (scratch, handle) = shell("bash --norc");
-    let dropped = || -> Vec<u64> {
-        let mut relay = UnixStream::connect(scratch.folder(&handle).join("relay.sock")).unwrap();
-        let mut answers = BufReader::new(relay.try_clone().unwrap()).lines();
-        let is_dropped = |number: &u64| {
-            writeln!(relay, "drop 0 {number}").unwrap();
-            answers.next().unwrap().unwrap() == "noted"
-        };
-        (0..10).filter(is_dropped).collect()
-    };
     let call =
         scratch.start(&["run", &handle, "touch begun; while [ ! -e on ]; do sleep 0.01; done; (exit 7)"]);
     begun(&scratch, "begun");
-    assert!(dropped().is_empty());
+    kill(call);
+    scratch.ts(&["run", &handle, "echo after"]).code(125).complains("the command of a 'run' goes on");
     std::fs::write(scratch.path.join("on"), "").unwrap();
-    call.finish().code(7);
+    resume(&scratch, &handle).code(7);
     scratch.ts(&["send", "--no-enter", &handle, "half"]).code(0);
     scratch.ts(&["wait-pattern", &handle, "half"]).code(0);
-    assert_eq!(dropped().len(), 1);
     scratch.ts(&["run", &handle, "echo after"]).code(0).stdout("after\n");
+}
+
+#[test]
+fn a_call_without_the_turn_cannot_wait_for_the_prompt() {
+    let (scratch, handle) = shell("bash --norc");
+    let ask = |words: &str| {
+        let mut relay = UnixStream::connect(scratch.folder(&handle).join("relay.sock")).unwrap();
+        relay.write_all(words.as_bytes()).unwrap();
+        let answers = BufReader::new(relay.try_clone().unwrap()).lines();
+        let first = |answer: std::io::Result<String>| answer.unwrap().split(' ').next().unwrap().to_owned();
+        (answers.take(words.lines().count()).map(first).collect::<Vec<_>>(), relay)
+    };
+    let (answers, had) = ask("turn\nawait-prompt\n");
+    assert_eq!(answers, ["turn", "snapshot"]);
+    assert_eq!(ask("await-prompt\n").0, ["unknown"]);
+    drop(had);
+    assert_eq!(ask("turn\nawait-prompt\n").0, ["turn", "snapshot"]);
 }
 
 #[test]

@@ -74,7 +74,7 @@ use std::{
 };
 
 use inner::Inner;
-use prompt::{await_prompt, never_begun, replaced, too_late};
+use prompt::{await_prompt, replaced, too_late};
 use question::Question;
 use resume::AnswerEchoes;
 
@@ -322,9 +322,8 @@ impl<'a> Run<'a> {
         // From here on the relay knows that there is a command, whatever happens to this call.
         turn.note_job_with_next(&Job::default());
         turn.note_text_with_next(command);
-        let place = Run::take_turn(session, wishes, &mut turn, &mut signals)
-            .and_then(|place| await_prompt(session, wishes, place, &mut turn, &mut signals))
-            .inspect_err(|_| turn.note_told())?;
+        let place =
+            await_prompt(session, wishes, &mut turn, &mut signals).inspect_err(|_| turn.note_told())?;
         let (offset, last) = (place.offset, place.seq.unwrap_or_default());
         let levels = session.levels()?;
         let handover = session.hand_over(sessions, &log, command, &place, &levels)?;
@@ -406,24 +405,6 @@ impl<'a> Run<'a> {
     /// The number that a completion of the shell's has among the session's.
     fn number_of(&self, seq: u64) -> u64 {
         seq.saturating_add_signed(self.ahead)
-    }
-
-    fn take_turn(
-        session: &SessionDir,
-        wishes: RunOptions,
-        turn: &mut RelayClient,
-        signals: &mut Signals,
-    ) -> Result<Snapshot> {
-        // However long the others' commands take: each has a deadline of its own, and a waiting call can be
-        // interrupted.
-        match turn.take_turn(session, wishes.deadline, Some(signals.as_fd()))? {
-            Some((now, _)) => Ok(now),
-            None if signals.take() => Err(never_begun(session)),
-            None => {
-                let why = "timed out while other calls use it; nothing was typed";
-                Err(too_late(session, wishes, why))
-            }
-        }
     }
 
     /// Types what hands the command over.

@@ -40,6 +40,9 @@ pub(crate) enum RelayRequest {
     Typing { parts: Parts, typed: u64 },
     /// Give me exclusive access to the session, among clients that ask for it, as long as I am connected.
     Turn,
+    /// Wait for the shell's prompt, if I have that access, and send a snapshot: a command can be handed over,
+    /// or there is no prompt to wait for.
+    AwaitPrompt,
     /// Remember the prompt at which a call's text was typed, for calls queued behind it.
     Asked(Asked),
     /// One more shell is about to report, with this secret.
@@ -63,9 +66,6 @@ pub(crate) enum RelayRequest {
     Interrupt,
     /// The same for the command of that number of a shell: refused once it has ended.
     InterruptCommand { level: usize, seq: u64 },
-    /// The same, so that a shell drops half a line at its prompt behind the command of that number: refused if
-    /// it is no longer there.
-    DropLine { level: usize, seq: Option<u64> },
     /// If this character is a signal at the moment, do at once what the terminal would do if all earlier
     /// input had been read.
     Press { byte: u8 },
@@ -95,7 +95,6 @@ impl RelayRequest {
             RelayRequest::Type { .. }
                 | RelayRequest::Interrupt
                 | RelayRequest::InterruptCommand { .. }
-                | RelayRequest::DropLine { .. }
                 | RelayRequest::Press { .. }
                 | RelayRequest::Secret { .. }
                 | RelayRequest::Report { .. }
@@ -116,6 +115,7 @@ impl RelayRequest {
                 format!("snapshot {}{seen}{}\n", parts.encode(), if *waits { " waits" } else { "" })
             }
             RelayRequest::Turn => "turn\n".to_owned(),
+            RelayRequest::AwaitPrompt => "await-prompt\n".to_owned(),
             RelayRequest::Asked(Asked { pid, prompt }) => format!("asked {pid} {prompt:016x}\n"),
             RelayRequest::Level { secret, dialect } => format!("level {secret} {}\n", dialect.word()),
             RelayRequest::Hide { secret } => format!("hide {secret}\n"),
@@ -128,10 +128,6 @@ impl RelayRequest {
             RelayRequest::Attach => "attach\n".to_owned(),
             RelayRequest::Interrupt => "signal INT\n".to_owned(),
             RelayRequest::InterruptCommand { level, seq } => format!("signal INT {level} {seq}\n"),
-            RelayRequest::DropLine { level, seq } => {
-                let seq = seq.map_or_else(|| "-".to_owned(), |seq| seq.to_string());
-                format!("drop {level} {seq}\n")
-            }
             RelayRequest::Press { byte } => format!("press {byte}\n"),
             RelayRequest::Secret { length } => format!("secret {length}\n"),
             RelayRequest::Untranslated { since } => format!("untranslated {since}\n"),
@@ -168,6 +164,7 @@ impl RelayRequest {
                 RelayRequest::Snapshot { parts: Parts::decode(parts)?, seen, waits }
             }
             ["turn"] => RelayRequest::Turn,
+            ["await-prompt"] => RelayRequest::AwaitPrompt,
             ["asked", pid, prompt] => RelayRequest::Asked(Asked {
                 pid: pid.parse().ok()?,
                 prompt: u64::from_str_radix(prompt, 16).ok()?,
@@ -187,10 +184,6 @@ impl RelayRequest {
             ["signal", "INT"] => RelayRequest::Interrupt,
             ["signal", "INT", level, seq] => {
                 RelayRequest::InterruptCommand { level: level.parse().ok()?, seq: seq.parse().ok()? }
-            }
-            ["drop", level, "-"] => RelayRequest::DropLine { level: level.parse().ok()?, seq: None },
-            ["drop", level, seq] => {
-                RelayRequest::DropLine { level: level.parse().ok()?, seq: Some(seq.parse().ok()?) }
             }
             ["press", byte] => RelayRequest::Press { byte: byte.parse().ok()? },
             ["secret", length] => RelayRequest::Secret { length: length.parse().ok()? },
@@ -419,8 +412,7 @@ mod tests {
             RelayRequest::Seen { offset: 9 },
             RelayRequest::Interrupt,
             RelayRequest::InterruptCommand { level: 1, seq: 9 },
-            RelayRequest::DropLine { level: 0, seq: None },
-            RelayRequest::DropLine { level: 1, seq: Some(9) },
+            RelayRequest::AwaitPrompt,
             RelayRequest::Press { byte: 3 },
             RelayRequest::Secret { length: 5 },
             RelayRequest::Untranslated { since: 7 },
@@ -456,10 +448,8 @@ mod tests {
                 level: 2,
                 seq: Some(1),
                 lasted: Some(Duration::from_millis(5)),
-                interrupted: true,
-                queued: true,
                 left: Some(LeftJob { level: 1, last: 2 }),
-                left_unbegun: true,
+                free: true,
                 ending: true,
                 unread: 3,
                 size: Some(Size { cols: 80, rows: 24 }),

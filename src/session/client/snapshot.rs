@@ -246,17 +246,10 @@ pub(crate) struct Snapshot {
     pub(crate) seq: Option<u64>,
     /// How long that shell has executed its last command, to the millisecond.
     pub(crate) lasted: Option<Duration>,
-    /// The last input, before it executes anything, is an interrupt, and the shell has not shown that it has
-    /// processed it.
-    pub(crate) interrupted: bool,
-    /// It executes nothing yet, and has not read all that was typed.
-    pub(crate) queued: bool,
     /// The number of typed bytes that no program has read.
     pub(crate) unread: u64,
-    /// A command of a call that has left it, and goes on; and whether one has been typed that the
-    /// shell has not begun yet.
+    /// A command of a call that has left it, and goes on.
     pub(crate) left: Option<LeftJob>,
-    pub(crate) left_unbegun: bool,
     /// The terminal's size, as long as the terminal exists.
     pub(crate) size: Option<Size>,
     /// The modes that the program has set.
@@ -298,6 +291,8 @@ pub(crate) struct Snapshot {
     /// replaced it, if one has.
     pub(crate) shell_waits: bool,
     pub(crate) successor: Option<String>,
+    /// For `AwaitPrompt`: a command can be handed over.
+    pub(crate) free: bool,
 }
 
 impl Snapshot {
@@ -350,8 +345,6 @@ impl Snapshot {
         fields.number("level", &mut self.level)?;
         fields.maybe("seq", &mut self.seq)?;
         fields.millis("lasted", &mut self.lasted)?;
-        fields.flag("interrupted", &mut self.interrupted);
-        fields.flag("queued", &mut self.queued);
         fields.number("unread", &mut self.unread)?;
         if let Some(told) =
             fields.other("left", || self.left.map(|LeftJob { level, last }| format!("{level},{last}")))
@@ -359,7 +352,6 @@ impl Snapshot {
             let (level, last) = told.split_once(',')?;
             self.left = Some(LeftJob { level: level.parse().ok()?, last: last.parse().ok()? });
         }
-        fields.flag("left-unbegun", &mut self.left_unbegun);
         if let Some(told) =
             fields.other("size", || self.size.map(|size| format!("{}x{}", size.cols, size.rows)))
         {
@@ -436,6 +428,7 @@ impl Snapshot {
             fields.maybe_word("dialect", &mut program.shell, Dialect::word, Dialect::parse)?;
         }
         fields.flag("shell-waits", &mut self.shell_waits);
+        fields.flag("free", &mut self.free);
         fields.text("successor", &mut self.successor)
     }
 }

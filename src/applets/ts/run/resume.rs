@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, ops::Range};
 
-use super::{Run, RunOptions};
+use super::{Run, RunOptions, prompt::take_turn};
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{
@@ -25,7 +25,7 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>> {
         let log = session.log()?;
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
-        Run::take_turn(session, wishes, &mut turn, &mut signals)?;
+        take_turn(session, wishes, &mut turn, &mut signals)?;
         let job = turn.attach()?.ok_or_else(|| {
             Failure::failed(format!(
                 "cannot resume a command in session '{}': there is no command to resume",

@@ -1,0 +1,130 @@
+//! The shell, as a call sees it that waits to hand a command over.
+
+use crate::{
+    relay::{
+        Relay, foreground,
+        prompt_wait::{Place, PromptWait, Shell, Verdict},
+    },
+    session::{
+        client::{
+            PromptState, TerminalState,
+            protocol::Response,
+            snapshot::{Parts, Snapshot},
+        },
+        shell::Dialect,
+    },
+};
+
+impl Relay {
+    /// Looks, if it is time to, whether the shell is free for the call that waits for that, and tells it.
+    pub(super) fn await_prompt(&mut self) {
+        let before = self.prompt_wait.take();
+        let Some(id) = self.clients.awaits_prompt() else { return };
+        let changes = self.recorder.changes();
+        let (mut wait, seen) = match before {
+            Some((client, wait, seen)) if client == id => (wait, Some(seen)),
+            _ => (PromptWait::new(), None),
+        };
+        let has_changed = seen != Some(changes);
+        let verdict = match has_changed || wait.deadline().has_passed() {
+            true => wait.look(self, has_changed),
+            false => None,
+        };
+        match verdict {
+            None => self.prompt_wait = Some((id, wait, changes)),
+            Some(verdict) => {
+                let now = self.snapshot_of(verdict);
+                self.clients.respond(id, &Response::Snapshot(Box::new(now)));
+            }
+        }
+    }
+
+    fn snapshot_of(&mut self, verdict: Verdict) -> Snapshot {
+        let doing = match verdict {
+            Verdict::Free => return Snapshot { free: true, ..self.snapshot(Parts::NONE) },
+            Verdict::Busy(doing) => doing,
+        };
+        let now = self.snapshot(Parts::SHELL.and(Parts::PROGRAM).and(Parts::KEYS));
+        // It may be at its prompt, while something keeps it from reporting that: the hooks are part of what
+        // is handed over, and repair what is gone.
+        let free = now.stalled.is_none()
+            && now.seq.is_some()
+            && now.shell_waits
+            && now.successor.is_none()
+            && (self.shows_prompt() || self.edits_unreported(&now));
+        Snapshot { free, doing, ..now }
+    }
+
+    /// Is it at a prompt that it has not marked? Its last command is over, and its editor is on; if it reads a
+    /// line for a command all the same, zsh knows that, and takes nothing.
+    fn edits_unreported(&self, now: &Snapshot) -> bool {
+        now.level == 0
+            && now.prompt == PromptState::Coming
+            && now.keys.as_ref().is_some_and(|modes| modes.bracketed_paste)
+            && self.session.dialect(0).is_ok_and(|dialect| dialect == Dialect::Zsh)
+    }
+}
+
+impl Shell for Relay {
+    fn place(&mut self) -> Place {
+        let (level, seq) = self.recorder.level();
+        Place {
+            prompt: self.recorder.prompt(),
+            lines: self.takes_lines(),
+            level,
+            // A file of the session that cannot be read says nothing of a key.
+            dialect: self.session.dialect(level).unwrap_or(Dialect::Posix),
+            counts: seq.is_some(),
+            interrupted: self.recorder.is_interrupted(),
+            queued: self.is_queued(),
+            left_unbegun: self.has_left_unbegun(),
+        }
+    }
+
+    fn doing(&mut self) -> TerminalState {
+        Relay::doing(self)
+    }
+
+    fn waits(&mut self) -> bool {
+        self.shell_waits()
+    }
+
+    fn shows_prompt(&mut self) -> bool {
+        self.session.ends_with_prompt(self.recorder.output_bytes()).unwrap_or(false)
+    }
+
+    fn has_lost_interrupt(&mut self) -> bool {
+        self.session.ends_with_lost_interrupt(self.recorder.output_bytes()).unwrap_or(false)
+    }
+
+    fn is_another(&mut self, doing: TerminalState) -> bool {
+        let program = foreground::holder(&self.master, self.child, self.reporting());
+        program.is_some_and(|program| {
+            !program.is_shell && (doing == TerminalState::Running || program.shell.is_none())
+        })
+    }
+
+    fn interrupt(&mut self) {
+        Relay::interrupt(self);
+    }
+
+    fn drop_line(&mut self) -> bool {
+        let place = self.recorder.level();
+        self.read_what_was_printed();
+        let is_there = matches!(self.recorder.prompt(), PromptState::Touched | PromptState::Entered);
+        let is_there = is_there && self.recorder.level() == place;
+        if is_there {
+            Relay::interrupt(self);
+        }
+        is_there
+    }
+
+    fn press(&mut self, keys: &'static [u8]) -> bool {
+        let is_free = self.typed.is_empty() && self.clients.typist().is_none();
+        if is_free {
+            self.journal.begin();
+            self.typed.put(keys);
+        }
+        is_free
+    }
+}

@@ -1,0 +1,485 @@
+//! Waiting until a shell is free for a command that a call hands over.
+//!
+//! What the shell shows and does comes by [`Shell`], which a test can play. There is no event when a shell
+//! without a prompt (`exec 2>FILE`) begins to wait, nor when one that shows its prompt begins to read. So it is
+//! also looked at again, at intervals that grow while nothing happens, as long as a call waits.
+
+use std::time::Duration;
+
+use crate::{
+    session::{
+        client::{GLANCE, PromptState, TerminalState, sending::REPEAT},
+        shell::Dialect,
+    },
+    sys::deadline::Deadline,
+};
+
+/// How long a new shell may take to its first prompt.
+const FIRST_PROMPT: Duration = Duration::from_secs(60);
+/// How long any other may take to the next one: the duration of the user's own PROMPT_COMMAND.
+const NEXT_PROMPT: Duration = Duration::from_secs(5);
+/// The first and the longest interval after which we look again.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+const LATER_LOOKS: Duration = Duration::from_secs(1);
+/// How long to look a second time at a terminal that seems to be busy: its modes and its reader are not seen
+/// at the same moment.
+const SECOND_LOOK: Duration = Duration::from_millis(200);
+/// How often a shell is asked to drop a line, before it is interrupted.
+const CLEARS: u32 = 2;
+/// How long another client's earlier command may still take: most are done by then, and a call that has
+/// waited for its output need not wait for its end, too.
+const NEARLY_DONE: Duration = Duration::from_secs(1);
+
+/// The shell that reports, at its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) prompt: PromptState,
+    /// The terminal takes whole lines, so no line editor has it.
+    pub(crate) lines: bool,
+    /// Only the session's own shell, at level 0, has a key of ours; one inside it is typed to.
+    pub(crate) level: usize,
+    pub(crate) dialect: Dialect,
+    /// Has it reported a completion?
+    pub(crate) counts: bool,
+    /// See the fields of `Snapshot` with these names.
+    pub(crate) interrupted: bool,
+    pub(crate) queued: bool,
+    pub(crate) left_unbegun: bool,
+}
+
+impl Place {
+    /// Does the shell take a delivered command behind all earlier input? Text for any other shell must not
+    /// come behind a line that it has read and not yet executed.
+    fn takes_by_key(&self) -> bool {
+        self.level == 0 && self.dialect != Dialect::Posix
+    }
+}
+
+/// What is to be seen of the shell, and done to it. What needs a look at files or processes is asked for only
+/// where it matters.
+pub(crate) trait Shell {
+    fn place(&mut self) -> Place;
+    fn doing(&mut self) -> TerminalState;
+    /// Does the shell itself wait for input?
+    fn waits(&mut self) -> bool;
+    /// Does the output end with a prompt of its own?
+    fn shows_prompt(&mut self) -> bool;
+    /// Has it an interrupt that it will process, and lose, only with the next key?
+    fn has_lost_interrupt(&mut self) -> bool;
+    /// Does a program that is no shell at its prompt have the terminal, in this state?
+    fn is_another(&mut self, doing: TerminalState) -> bool;
+    fn interrupt(&mut self);
+    /// Interrupts it, so that it drops half a line; `false` if it has gone on from there.
+    fn drop_line(&mut self) -> bool;
+    /// Types a key; `false` if it cannot be typed now.
+    fn press(&mut self, keys: &'static [u8]) -> bool;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// A command can be handed over.
+    Free,
+    /// It can not, as far as is known; what the terminal was seen to be at.
+    Busy(TerminalState),
+}
+
+/// How long each way to a prompt may still take.
+pub(crate) struct PromptWait {
+    /// The first prompt of a new shell, and the next one of any other.
+    first: Deadline,
+    next: Deadline,
+    line: BegunLine,
+    /// By when an interrupt of another client has reached the shell.
+    dealt: Option<Deadline>,
+    /// By when a shell at its prompt reads.
+    prompt_end: Option<Deadline>,
+    /// A shell that seems busy is looked at again at the first, and given up at the second.
+    busy: Option<(Deadline, Deadline)>,
+    /// When a lost interrupt may be repeated.
+    wakes: Option<Deadline>,
+    /// What is waited for, unless something happens first, with the state in which that began.
+    pending: Option<(Deadline, PromptState, TerminalState)>,
+    /// When to look again, and how long after that once more.
+    look: Deadline,
+    interval: Duration,
+}
+
+/// Our actions about a line that is begun at the prompt.
+#[derive(Default)]
+struct BegunLine {
+    // How often the shell has been asked to drop it, by a key; whether it has been interrupted, and
+    // when something is to be done again.
+    asked: u32,
+    is_interrupted: bool,
+    again: Option<Deadline>,
+}
+
+impl BegunLine {
+    /// Has the shell drop it, if it is time to; gives when it will be again.
+    fn drop_again(&mut self, shell: &mut impl Shell, place: &Place, doing: TerminalState) -> Deadline {
+        if let Some(again) = self.again.filter(|again| !again.has_passed()) {
+            return again;
+        }
+        // A shell that still draws has not read the key; else half a key that was typed before may have
+        // swallowed its beginning.
+        let draws = self.asked > 0 && doing == TerminalState::Running;
+        let key = place.dialect.clearing().filter(|_| !draws && self.asked < CLEARS);
+        let pause = match key {
+            Some(key) if !shell.press(key) => return Deadline::after(GLANCE),
+            Some(_) => {
+                self.asked += 1;
+                NEARLY_DONE
+            }
+            None if draws => NEARLY_DONE,
+            None if !shell.drop_line() => return Deadline::after(Duration::ZERO),
+            None => {
+                self.is_interrupted = true;
+                REPEAT
+            }
+        };
+        *self.again.insert(Deadline::after(pause))
+    }
+}
+
+impl PromptWait {
+    pub(crate) fn new() -> PromptWait {
+        PromptWait {
+            first: Deadline::after(FIRST_PROMPT),
+            next: Deadline::after(NEXT_PROMPT),
+            line: BegunLine::default(),
+            dealt: None,
+            prompt_end: None,
+            busy: None,
+            wakes: None,
+            pending: None,
+            look: Deadline::after(Duration::ZERO),
+            interval: FIRST_LOOK,
+        }
+    }
+
+    /// When to look, if nothing happens before.
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.look
+    }
+
+    /// Looks at the shell; `changed`: something has happened since the last look. `None`: it goes on.
+    pub(crate) fn look(&mut self, shell: &mut impl Shell, changed: bool) -> Option<Verdict> {
+        if changed {
+            self.interval = FIRST_LOOK;
+        } else {
+            match self.pending {
+                Some((deadline, prompt, doing)) if deadline.has_passed() => match prompt {
+                    PromptState::Stands | PromptState::Entered | PromptState::Left => {}
+                    PromptState::Touched if !self.next.has_passed() => {}
+                    _ => return Some(Verdict::Busy(doing)),
+                },
+                _ => self.interval = (2 * self.interval).min(LATER_LOOKS),
+            }
+        }
+        self.pending = None;
+        let place = shell.place();
+        if place.left_unbegun && !self.next.has_passed() {
+            // Input of a killed call comes first.
+            self.look = self.next;
+            return None;
+        }
+        let interrupted = self.interrupted(&place);
+        // The first look mostly shows it. If the terminal is still in canonical mode, a line editor may be
+        // about to change that: ksh93's does so after the prompt.
+        let has_editor = place.prompt == PromptState::Stands && !place.lines && interrupted.is_none();
+        let reads = has_editor && !place.queued && place.takes_by_key();
+        if reads && place.counts && shell.shows_prompt() {
+            return Some(Verdict::Free);
+        }
+        if self.wakes(shell) {
+            return None;
+        }
+        let doing = shell.doing();
+        let deadline = match self.judge(shell, &place, doing, interrupted) {
+            Ok(deadline) => deadline,
+            Err(verdict) => return Some(verdict),
+        };
+        self.pending = Some((deadline, place.prompt, doing));
+        self.look = deadline.min(Deadline::after(self.interval));
+        None
+    }
+
+    /// Another client's interrupt may still be on its way to the shell, and must not hit our text: until when?
+    fn interrupted(&mut self, place: &Place) -> Option<Deadline> {
+        let dealt = || *self.dealt.get_or_insert_with(|| Deadline::after(NEARLY_DONE));
+        let dealt = place.interrupted.then(dealt)?;
+        (!dealt.has_passed() && !self.line.is_interrupted).then_some(dealt)
+    }
+
+    /// Wakes a shell that would process an interrupt only at the next key, and lose that key: a second
+    /// interrupt is as good as a key. Is there such an interrupt?
+    fn wakes(&mut self, shell: &mut impl Shell) -> bool {
+        if self.next.has_passed() || !shell.has_lost_interrupt() {
+            self.wakes = None;
+            return false;
+        }
+        // Interrupts that it does not lose look the same for a moment, in which it reads nothing.
+        let again = self.wakes.unwrap_or(Deadline::after(Duration::ZERO));
+        if again.has_passed() {
+            if shell.doing() != TerminalState::Running {
+                shell.interrupt();
+            }
+            self.wakes = Some(Deadline::after(REPEAT));
+        }
+        self.look = self.wakes.unwrap_or(again).min(self.next);
+        true
+    }
+
+    /// Until when to wait for something to happen, or the verdict.
+    fn judge(
+        &mut self,
+        shell: &mut impl Shell,
+        place: &Place,
+        doing: TerminalState,
+        interrupted: Option<Deadline>,
+    ) -> Result<Deadline, Verdict> {
+        let (next, prompt) = (self.next, place.prompt);
+        Ok(match (prompt, doing, place.counts, interrupted) {
+            (PromptState::Stands | PromptState::Touched | PromptState::Entered, .., Some(dealt)) => dealt,
+            // It may be lost; or a command is about to end by it, and wants no other.
+            (PromptState::Entered, ..) if place.interrupted && !next.has_passed() => match shell.waits() {
+                true => self.line.drop_again(shell, place, doing).min(next),
+                false => next,
+            },
+            // It is about to read a line that was typed before.
+            (PromptState::Stands | PromptState::Entered, ..) if place.queued && !next.has_passed() => {
+                Deadline::after(GLANCE)
+            }
+            // Between its prompt and its read a shell is `running`; without its
+            // line editor (`set +o emacs`) it reads a `line`, and without echo what looks
+            // like a `secret`.
+            (
+                PromptState::Stands,
+                TerminalState::Prompt | TerminalState::Running | TerminalState::Line | TerminalState::Secret,
+                true,
+                _,
+            ) => {
+                let end = *self.prompt_end.get_or_insert_with(|| Deadline::after(NEARLY_DONE));
+                if doing != TerminalState::Running || end.has_passed() {
+                    // Unless the prompt was that of a command which was typed ahead, and runs, or reads.
+                    let is_other = doing != TerminalState::Prompt && shell.is_another(doing);
+                    return Err(if is_other { Verdict::Busy(doing) } else { Verdict::Free });
+                }
+                end
+            }
+            // Half a line, half a search or half a key: where the shell has no key for that, an
+            // interrupt ends them all, at the price of a line in completion.log.
+            (
+                PromptState::Touched,
+                TerminalState::Prompt | TerminalState::Running | TerminalState::Line,
+                ..,
+            ) => self.line.drop_again(shell, place, doing).min(next),
+            (PromptState::Unknown, TerminalState::Running | TerminalState::Prompt, ..) => self.first,
+            (PromptState::Coming, TerminalState::Running | TerminalState::Prompt, ..) => next,
+            (PromptState::Unknown | PromptState::Coming | PromptState::Entered | PromptState::Left, ..) => {
+                let looks = || (Deadline::after(SECOND_LOOK), Deadline::after(NEARLY_DONE));
+                let (second_look, nearly_done) = *self.busy.get_or_insert_with(looks);
+                let runs = doing == TerminalState::Running
+                    && matches!(prompt, PromptState::Left | PromptState::Entered);
+                let deadline = if runs { nearly_done } else { second_look };
+                if deadline.has_passed() {
+                    return Err(Verdict::Busy(doing));
+                }
+                deadline
+            }
+            _ => return Err(Verdict::Busy(doing)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::rounds;
+
+    /// A shell that stays as it is, and what was done to it.
+    struct Still {
+        place: Place,
+        doing: TerminalState,
+        shows_prompt: bool,
+        has_lost_interrupt: bool,
+        is_another: bool,
+        takes_keys: bool,
+        done: Vec<Done>,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Done {
+        Interrupted,
+        Dropped,
+        Pressed,
+    }
+
+    impl Shell for Still {
+        fn place(&mut self) -> Place {
+            self.place
+        }
+
+        fn doing(&mut self) -> TerminalState {
+            self.doing
+        }
+
+        fn waits(&mut self) -> bool {
+            true
+        }
+
+        fn shows_prompt(&mut self) -> bool {
+            self.shows_prompt
+        }
+
+        fn has_lost_interrupt(&mut self) -> bool {
+            self.has_lost_interrupt
+        }
+
+        fn is_another(&mut self, _: TerminalState) -> bool {
+            self.is_another
+        }
+
+        fn interrupt(&mut self) {
+            self.done.push(Done::Interrupted);
+        }
+
+        fn drop_line(&mut self) -> bool {
+            self.done.push(Done::Dropped);
+            true
+        }
+
+        fn press(&mut self, _: &'static [u8]) -> bool {
+            if self.takes_keys {
+                self.done.push(Done::Pressed);
+            }
+            self.takes_keys
+        }
+    }
+
+    const READS: Place = Place {
+        prompt: PromptState::Stands,
+        lines: false,
+        level: 0,
+        dialect: Dialect::Bash,
+        counts: true,
+        interrupted: false,
+        queued: false,
+        left_unbegun: false,
+    };
+
+    fn still(place: Place, doing: TerminalState) -> Still {
+        Still {
+            place,
+            doing,
+            shows_prompt: false,
+            has_lost_interrupt: false,
+            is_another: false,
+            takes_keys: true,
+            done: Vec::new(),
+        }
+    }
+
+    #[derive(Debug, PartialEq, Eq)]
+    enum Looked {
+        Told(Verdict),
+        UntilFirst,
+        UntilNext,
+        /// For less than either.
+        Shortly,
+    }
+
+    /// The result of two looks in a row, and what they did.
+    fn looked(mut shell: Still) -> (Looked, Vec<Done>) {
+        let mut wait = PromptWait::new();
+        let told = wait.look(&mut shell, true).or_else(|| wait.look(&mut shell, true));
+        let until = wait.pending.map_or(wait.look, |(until, ..)| until);
+        let looked = match told {
+            Some(verdict) => Looked::Told(verdict),
+            None if until == wait.first => Looked::UntilFirst,
+            None if until == wait.next => Looked::UntilNext,
+            None => Looked::Shortly,
+        };
+        (looked, shell.done)
+    }
+
+    #[test]
+    fn each_state_of_a_shell_has_one_verdict() {
+        use {Done::*, Looked::*, PromptState::*, TerminalState::*};
+        let at = |prompt| Place { prompt, ..READS };
+        let (free, lines) = (Told(Verdict::Free), Place { lines: true, ..READS });
+        let busy = |doing| Told(Verdict::Busy(doing));
+        let cases = [
+            // At its prompt: a line editor has the terminal, or none, or not yet.
+            (Still { shows_prompt: true, ..still(READS, Raw) }, free, vec![]),
+            (still(READS, Prompt), Told(Verdict::Free), vec![]),
+            (still(lines, Line), Told(Verdict::Free), vec![]),
+            (still(lines, Secret), Told(Verdict::Free), vec![]),
+            (still(lines, Running), Shortly, vec![]),
+            (still(Place { level: 1, ..READS }, Prompt), Told(Verdict::Free), vec![]),
+            (still(Place { counts: false, ..READS }, Prompt), busy(Prompt), vec![]),
+            // The prompt is that of a command which was typed ahead, and reads.
+            (Still { is_another: true, ..still(lines, Line) }, busy(Line), vec![]),
+            (still(READS, Raw), busy(Raw), vec![]),
+            // Something comes before: input, an interrupt, or a killed call's command.
+            (still(Place { queued: true, ..READS }, Prompt), Shortly, vec![]),
+            (still(Place { interrupted: true, ..READS }, Prompt), Shortly, vec![]),
+            (still(Place { left_unbegun: true, ..READS }, Prompt), UntilNext, vec![]),
+            // On its way to a prompt.
+            (still(at(Unknown), Running), UntilFirst, vec![]),
+            (still(at(Coming), Running), UntilNext, vec![]),
+            (still(at(Coming), Line), Shortly, vec![]),
+            (still(at(Left), Running), Shortly, vec![]),
+            (still(at(Left), Raw), Shortly, vec![]),
+            // Half a line is dropped once, by a key where the shell has one.
+            (still(at(Touched), Prompt), Shortly, vec![Dropped]),
+            (still(Place { dialect: Dialect::Fish, ..at(Touched) }, Prompt), Shortly, vec![Pressed]),
+            (
+                Still { takes_keys: false, ..still(Place { dialect: Dialect::Fish, ..at(Touched) }, Prompt) },
+                Shortly,
+                vec![],
+            ),
+            (still(at(Touched), Secret), busy(Secret), vec![]),
+            // An interrupt that waits for a key is repeated, but not while the shell works.
+            (Still { has_lost_interrupt: true, ..still(at(Touched), Prompt) }, Shortly, vec![Interrupted]),
+            (Still { has_lost_interrupt: true, ..still(at(Coming), Running) }, Shortly, vec![]),
+        ];
+        for (number, (shell, expected, done)) in cases.into_iter().enumerate() {
+            assert_eq!(looked(shell), (expected, done), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_shell_that_executes_a_command_is_neither_interrupted_nor_typed_at() {
+        use PromptState::{Coming, Entered, Left, Unknown};
+        for (seed, mut random) in rounds(300) {
+            let prompts = [Coming, Entered, Left, Unknown];
+            let states = [TerminalState::Running, TerminalState::Line, TerminalState::Raw];
+            let mut shell = still(READS, TerminalState::Running);
+            let mut wait = PromptWait::new();
+            for _ in 0..20 {
+                shell.place = Place {
+                    prompt: prompts[random.usize(..4)],
+                    queued: random.bool(),
+                    left_unbegun: random.bool(),
+                    dialect: [Dialect::Bash, Dialect::Fish][random.usize(..2)],
+                    ..READS
+                };
+                shell.doing = states[random.usize(..3)];
+                assert_ne!(wait.look(&mut shell, random.bool()), Some(Verdict::Free), "seed {seed}");
+                assert_eq!(shell.done, [], "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_news_it_is_looked_at_less_and_less_often() {
+        let (mut shell, mut wait) = (still(READS, TerminalState::Running), PromptWait::new());
+        shell.place.prompt = PromptState::Unknown;
+        let intervals = [true, false, false, true].map(|changed| {
+            assert_eq!(wait.look(&mut shell, changed), None);
+            wait.interval
+        });
+        assert_eq!(intervals, [FIRST_LOOK, 2 * FIRST_LOOK, 4 * FIRST_LOOK, FIRST_LOOK]);
+    }
+}
