@@ -15,21 +15,36 @@ use crate::{
     },
 };
 
+/// How often it is looked again because something was printed meanwhile.
+const LOOKS_AGAIN: u32 = 3;
+
 impl Relay {
     /// Looks, if it is time to, whether the shell is free for the call that waits for that, and tells it.
     pub(super) fn await_prompt(&mut self) {
         let before = self.prompt_wait.take();
         let Some(id) = self.clients.awaits_prompt() else { return };
-        let changes = self.recorder.changes();
         let (mut wait, seen) = match before {
             Some((client, wait, seen)) if client == id => (wait, Some(seen)),
             _ => (PromptWait::new(), None),
         };
+        let mut changes = self.recorder.changes();
         let has_changed = seen != Some(changes);
-        let verdict = match has_changed || wait.deadline().has_passed() {
-            true => wait.look(self, has_changed),
-            false => None,
-        };
+        if !wait.is_due(has_changed) {
+            self.prompt_wait = Some((id, wait, seen.unwrap_or(changes)));
+            return;
+        }
+        let mut verdict = wait.look(self, has_changed);
+        // A look takes time, in which the shell may have gone on. It is looked again, but not for ever.
+        for _ in 0..LOOKS_AGAIN {
+            self.read_what_was_printed();
+            if self.recorder.changes() == changes {
+                break;
+            }
+            self.answer_program();
+            self.note_said();
+            changes = self.recorder.changes();
+            verdict = wait.look(self, true);
+        }
         match verdict {
             None => self.prompt_wait = Some((id, wait, changes)),
             Some(verdict) => {
@@ -105,7 +120,12 @@ impl Shell for Relay {
     }
 
     fn interrupt(&mut self) {
-        Relay::interrupt(self);
+        let length = self.recorder.output_bytes();
+        self.read_what_was_printed();
+        // Else it is not lost.
+        if self.recorder.output_bytes() == length {
+            Relay::interrupt(self);
+        }
     }
 
     fn drop_line(&mut self) -> bool {

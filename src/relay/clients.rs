@@ -48,6 +48,9 @@ const INBOX: usize = 16 * 1024;
 /// A canonical line and its end are no longer.
 const LONGEST_SECRET: usize = 4_096;
 
+/// The request of a client that has given up, or has printed all; see `RelayRequest::Told`.
+const TOLD: &[u8] = b"told\n";
+
 /// A state, a space and a text.
 const LONGEST_REPORT: usize = Report::LONGEST + 16;
 
@@ -120,11 +123,12 @@ enum PendingRequest {
     Standing {
         seen: u64,
     },
-    /// To have the session to itself.
+    /// To have the session to itself, and then perhaps the next.
     Turn {
         queued: bool,
+        at_prompt: bool,
     },
-    /// To have a command taken by the shell, which it has to itself.
+    /// To have the shell take a command.
     Prompt,
     /// To report this many bytes, or have them typed as a secret, once all of them have come.
     Sent {
@@ -228,11 +232,12 @@ impl Client {
     /// The next whole line of its inbox; `Err` if it can never be one.
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, ()> {
         // One request after another; else unread responses would pile up. A client that waits for a change
-        // may send another request instead.
-        let is_free = matches!(
-            self.wish,
-            PendingRequest::None | PendingRequest::News { .. } | PendingRequest::Output { .. }
-        );
+        // may send another request instead; and one that waits for a shell gives up.
+        let is_free = match self.wish {
+            PendingRequest::None | PendingRequest::News { .. } | PendingRequest::Output { .. } => true,
+            PendingRequest::Turn { .. } | PendingRequest::Prompt => self.inbox.starts_with(TOLD),
+            _ => false,
+        };
         if !is_free || self.wants_write() {
             return Ok(None);
         }
@@ -442,22 +447,19 @@ impl Clients {
                     return Some(request.clone());
                 }
             }
-            Some(RelayRequest::Turn) => {
+            Some(RelayRequest::Turn { at_prompt }) => {
                 // A client that has gone, which is not recorded yet, blocks no other.
                 let is_before = |other: &ClientId| {
                     *other != id && self.all.get(other).is_some_and(|other| !other.has_left())
                 };
                 let queued = self.turns.iter().any(is_before);
                 if let Some(client) = self.all.get_mut(&id) {
-                    client.wish = PendingRequest::Turn { queued };
+                    client.wish = PendingRequest::Turn { queued, at_prompt };
                 }
                 if !self.turns.contains(&id) {
                     self.turns.push_back(id);
                 }
                 self.give_turn();
-            }
-            Some(RelayRequest::AwaitPrompt) if self.turns.front() == Some(&id) => {
-                client.wish = PendingRequest::Prompt;
             }
             Some(RelayRequest::Asked(asked)) => {
                 self.asked = Some(asked);
@@ -504,8 +506,11 @@ impl Clients {
     /// Notifies the client that has exclusive access, unless it was notified before.
     fn give_turn(&mut self) {
         let Some(id) = self.turns.front().copied() else { return };
-        if let Some(PendingRequest::Turn { queued }) = self.all.get(&id).map(|client| client.wish) {
-            self.respond(id, &Response::Turn { queued, asked: self.asked });
+        let wish = self.all.get(&id).map(|client| client.wish);
+        let Some(PendingRequest::Turn { queued, at_prompt }) = wish else { return };
+        self.respond(id, &Response::Turn { queued, asked: self.asked });
+        if let Some(client) = self.all.get_mut(&id).filter(|_| at_prompt) {
+            client.wish = PendingRequest::Prompt;
         }
     }
 
@@ -869,6 +874,26 @@ mod tests {
             receive(&mut clients, id);
         }
         assert!(!clients.all.contains_key(&id));
+    }
+
+    #[test]
+    fn the_first_of_those_that_wait_for_the_prompt_has_it() {
+        let mut clients = Clients::new(1_024, Admission::with_root(None));
+        let (first, one) = come(&mut clients, b"turn\n");
+        let (second, two) = come(&mut clients, b"turn at-prompt\n");
+        assert_eq!((told(&one), told(&two)), ("turn at-once\n".to_owned(), String::new()));
+        assert_eq!(clients.awaits_prompt(), None);
+        drop(one);
+        clients.note_left(first);
+        assert_eq!(told(&two), "turn queued\n");
+        assert_eq!(clients.awaits_prompt(), Some(second));
+        // It gives up: nothing else that it sends is read before its answer.
+        (&two).write_all(b"told\nsnapshot 0\n").unwrap();
+        clients.attend(second);
+        assert_eq!(clients.next_request(second), Some(RelayRequest::Told));
+        assert_eq!(clients.next_request(second), None);
+        clients.respond(second, &Response::Noted);
+        assert_eq!(clients.awaits_prompt(), None);
     }
 
     #[test]

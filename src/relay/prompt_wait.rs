@@ -4,7 +4,7 @@
 //! without a prompt (`exec 2>FILE`) begins to wait, nor when one that shows its prompt begins to read. So it is
 //! also looked at again, at intervals that grow while nothing happens, as long as a call waits.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{
     session::{
@@ -21,6 +21,8 @@ const NEXT_PROMPT: Duration = Duration::from_secs(5);
 /// The first and the longest interval after which we look again.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LATER_LOOKS: Duration = Duration::from_secs(1);
+/// How often it is looked whenever anything is printed, as a prompt is in a few parts.
+const AT_ONCE: u32 = 32;
 /// How long to look a second time at a terminal that seems to be busy: its modes and its reader are not seen
 /// at the same moment.
 const SECOND_LOOK: Duration = Duration::from_millis(200);
@@ -97,11 +99,12 @@ pub(crate) struct PromptWait {
     busy: Option<(Deadline, Deadline)>,
     /// When a lost interrupt may be repeated.
     wakes: Option<Deadline>,
-    /// What is waited for, unless something happens first, with the state in which that began.
-    pending: Option<(Deadline, PromptState, TerminalState)>,
     /// When to look again, and how long after that once more.
     look: Deadline,
     interval: Duration,
+    /// How often it has been looked, and when for the last time.
+    looks: u32,
+    looked: Instant,
 }
 
 /// Our actions about a line that is begun at the prompt.
@@ -151,9 +154,10 @@ impl PromptWait {
             prompt_end: None,
             busy: None,
             wakes: None,
-            pending: None,
             look: Deadline::after(Duration::ZERO),
             interval: FIRST_LOOK,
+            looks: 0,
+            looked: Instant::now(),
         }
     }
 
@@ -162,21 +166,17 @@ impl PromptWait {
         self.look
     }
 
-    /// Looks at the shell; `changed`: something has happened since the last look. `None`: it goes on.
+    /// Is it to be looked now? `changed`: something has happened since the last look. A shell that prints
+    /// without end is looked at only so often.
+    pub(crate) fn is_due(&self, changed: bool) -> bool {
+        let is_paced = self.looks >= AT_ONCE && self.looked.elapsed() < FIRST_LOOK;
+        self.look.has_passed() || changed && !is_paced
+    }
+
+    /// Looks at the shell. `None`: it goes on.
     pub(crate) fn look(&mut self, shell: &mut impl Shell, changed: bool) -> Option<Verdict> {
-        if changed {
-            self.interval = FIRST_LOOK;
-        } else {
-            match self.pending {
-                Some((deadline, prompt, doing)) if deadline.has_passed() => match prompt {
-                    PromptState::Stands | PromptState::Entered | PromptState::Left => {}
-                    PromptState::Touched if !self.next.has_passed() => {}
-                    _ => return Some(Verdict::Busy(doing)),
-                },
-                _ => self.interval = (2 * self.interval).min(LATER_LOOKS),
-            }
-        }
-        self.pending = None;
+        self.interval = if changed { FIRST_LOOK } else { (2 * self.interval).min(LATER_LOOKS) };
+        (self.looks, self.looked) = (self.looks.saturating_add(1), Instant::now());
         let place = shell.place();
         if place.left_unbegun && !self.next.has_passed() {
             // Input of a killed call comes first.
@@ -199,7 +199,15 @@ impl PromptWait {
             Ok(deadline) => deadline,
             Err(verdict) => return Some(verdict),
         };
-        self.pending = Some((deadline, place.prompt, doing));
+        let goes_on = match place.prompt {
+            PromptState::Stands | PromptState::Entered | PromptState::Left => true,
+            PromptState::Touched => !self.next.has_passed(),
+            PromptState::Unknown | PromptState::Coming => false,
+        };
+        // Whatever is printed meanwhile.
+        if deadline.has_passed() && !goes_on {
+            return Some(Verdict::Busy(doing));
+        }
         self.look = deadline.min(Deadline::after(self.interval));
         None
     }
@@ -274,8 +282,14 @@ impl PromptWait {
                 TerminalState::Prompt | TerminalState::Running | TerminalState::Line,
                 ..,
             ) => self.line.drop_again(shell, place, doing).min(next),
-            (PromptState::Unknown, TerminalState::Running | TerminalState::Prompt, ..) => self.first,
-            (PromptState::Coming, TerminalState::Running | TerminalState::Prompt, ..) => next,
+            (PromptState::Unknown, TerminalState::Running | TerminalState::Prompt, ..) => {
+                self.busy = None;
+                self.first
+            }
+            (PromptState::Coming, TerminalState::Running | TerminalState::Prompt, ..) => {
+                self.busy = None;
+                next
+            }
             (PromptState::Unknown | PromptState::Coming | PromptState::Entered | PromptState::Left, ..) => {
                 let looks = || (Deadline::after(SECOND_LOOK), Deadline::after(NEARLY_DONE));
                 let (second_look, nearly_done) = *self.busy.get_or_insert_with(looks);
@@ -305,6 +319,7 @@ mod tests {
         has_lost_interrupt: bool,
         is_another: bool,
         takes_keys: bool,
+        waits: bool,
         done: Vec<Done>,
     }
 
@@ -325,7 +340,7 @@ mod tests {
         }
 
         fn waits(&mut self) -> bool {
-            true
+            self.waits
         }
 
         fn shows_prompt(&mut self) -> bool {
@@ -376,6 +391,7 @@ mod tests {
             has_lost_interrupt: false,
             is_another: false,
             takes_keys: true,
+            waits: true,
             done: Vec::new(),
         }
     }
@@ -383,9 +399,7 @@ mod tests {
     #[derive(Debug, PartialEq, Eq)]
     enum Looked {
         Told(Verdict),
-        UntilFirst,
         UntilNext,
-        /// For less than either.
         Shortly,
     }
 
@@ -393,11 +407,10 @@ mod tests {
     fn looked(mut shell: Still) -> (Looked, Vec<Done>) {
         let mut wait = PromptWait::new();
         let told = wait.look(&mut shell, true).or_else(|| wait.look(&mut shell, true));
-        let until = wait.pending.map_or(wait.look, |(until, ..)| until);
         let looked = match told {
             Some(verdict) => Looked::Told(verdict),
-            None if until == wait.first => Looked::UntilFirst,
-            None if until == wait.next => Looked::UntilNext,
+            // Its input comes first, and is waited for without a look.
+            None if wait.look == wait.next => Looked::UntilNext,
             None => Looked::Shortly,
         };
         (looked, shell.done)
@@ -421,13 +434,28 @@ mod tests {
             // The prompt is that of a command which was typed ahead, and reads.
             (Still { is_another: true, ..still(lines, Line) }, busy(Line), vec![]),
             (still(READS, Raw), busy(Raw), vec![]),
+            // A key of ours would not be taken, or something else would be.
+            (Still { shows_prompt: true, ..still(lines, Raw) }, busy(Raw), vec![]),
+            (Still { shows_prompt: true, ..still(Place { level: 1, ..READS }, Raw) }, busy(Raw), vec![]),
+            (
+                Still { shows_prompt: true, ..still(Place { dialect: Dialect::Posix, ..READS }, Raw) },
+                busy(Raw),
+                vec![],
+            ),
+            (Still { shows_prompt: true, ..still(Place { counts: false, ..READS }, Raw) }, busy(Raw), vec![]),
+            (Still { shows_prompt: true, ..still(Place { queued: true, ..READS }, Raw) }, Shortly, vec![]),
+            (
+                Still { shows_prompt: true, ..still(Place { interrupted: true, ..READS }, Raw) },
+                Shortly,
+                vec![],
+            ),
             // Something comes before: input, an interrupt, or a killed call's command.
             (still(Place { queued: true, ..READS }, Prompt), Shortly, vec![]),
             (still(Place { interrupted: true, ..READS }, Prompt), Shortly, vec![]),
             (still(Place { left_unbegun: true, ..READS }, Prompt), UntilNext, vec![]),
             // On its way to a prompt.
-            (still(at(Unknown), Running), UntilFirst, vec![]),
-            (still(at(Coming), Running), UntilNext, vec![]),
+            (still(at(Unknown), Running), Shortly, vec![]),
+            (still(at(Coming), Running), Shortly, vec![]),
             (still(at(Coming), Line), Shortly, vec![]),
             (still(at(Left), Running), Shortly, vec![]),
             (still(at(Left), Raw), Shortly, vec![]),
@@ -462,14 +490,73 @@ mod tests {
                     prompt: prompts[random.usize(..4)],
                     queued: random.bool(),
                     left_unbegun: random.bool(),
+                    interrupted: random.bool(),
                     dialect: [Dialect::Bash, Dialect::Fish][random.usize(..2)],
                     ..READS
                 };
                 shell.doing = states[random.usize(..3)];
+                shell.has_lost_interrupt = shell.doing == TerminalState::Running && random.bool();
+                // It executes something.
+                shell.waits = false;
                 assert_ne!(wait.look(&mut shell, random.bool()), Some(Verdict::Free), "seed {seed}");
                 assert_eq!(shell.done, [], "seed {seed}");
             }
         }
+    }
+
+    #[test]
+    fn a_shell_that_prints_without_end_is_given_up_in_its_time() {
+        use PromptState::{Coming, Touched, Unknown};
+        let over = Deadline::after(Duration::ZERO);
+        for prompt in [Unknown, Coming, Touched] {
+            let mut shell = still(Place { prompt, ..READS }, TerminalState::Running);
+            let mut wait = PromptWait::new();
+            assert_eq!(wait.look(&mut shell, true), None);
+            (wait.first, wait.next) = (over, over);
+            assert_eq!(wait.look(&mut shell, true), Some(Verdict::Busy(TerminalState::Running)));
+        }
+    }
+
+    #[test]
+    fn a_shell_that_draws_for_long_at_its_prompt_is_free() {
+        let mut shell = still(READS, TerminalState::Running);
+        let mut wait = PromptWait::new();
+        assert_eq!(wait.look(&mut shell, true), None);
+        wait.prompt_end = Some(Deadline::after(Duration::ZERO));
+        assert_eq!(wait.look(&mut shell, false), Some(Verdict::Free));
+    }
+
+    #[test]
+    fn half_a_line_that_no_key_drops_is_interrupted() {
+        let place = Place { prompt: PromptState::Touched, dialect: Dialect::Fish, ..READS };
+        let (mut shell, mut wait) = (still(place, TerminalState::Prompt), PromptWait::new());
+        for _ in 0..4 {
+            assert_eq!(wait.look(&mut shell, true), None);
+            wait.line.again = None;
+        }
+        assert_eq!(shell.done, [Done::Pressed, Done::Pressed, Done::Dropped, Done::Dropped]);
+        // While it draws, it has not read the key.
+        let (mut shell, mut wait) = (still(place, TerminalState::Running), PromptWait::new());
+        for _ in 0..4 {
+            assert_eq!(wait.look(&mut shell, true), None);
+            wait.line.again = None;
+        }
+        assert_eq!(shell.done, [Done::Pressed]);
+    }
+
+    #[test]
+    fn after_many_looks_it_is_not_looked_at_each_time_that_something_is_printed() {
+        let (mut shell, mut wait) = (still(READS, TerminalState::Running), PromptWait::new());
+        assert!(wait.is_due(false), "it is new");
+        for _ in 0..AT_ONCE {
+            assert!(wait.is_due(true));
+            assert_eq!(wait.look(&mut shell, true), None);
+        }
+        wait.looked = Instant::now() + LATER_LOOKS;
+        wait.look = Deadline::after(LATER_LOOKS);
+        assert!(!wait.is_due(true));
+        wait.looks = 0;
+        assert!(wait.is_due(true) && !wait.is_due(false));
     }
 
     #[test]

@@ -130,8 +130,7 @@ impl Relay {
             RelayRequest::Follow { .. }
             | RelayRequest::Type { .. }
             | RelayRequest::Source(_)
-            | RelayRequest::Turn
-            | RelayRequest::AwaitPrompt
+            | RelayRequest::Turn { .. }
             | RelayRequest::Asked(_) => Response::Unknown,
         })
     }

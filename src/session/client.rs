@@ -277,8 +277,9 @@ impl RelayClient {
         deadline: Deadline,
         stop: Option<BorrowedFd<'_>>,
     ) -> Result<Option<(Snapshot, Waited)>> {
+        self.ahead.push_str(&RelayRequest::Turn { at_prompt: false }.encode());
         let then = RelayRequest::Snapshot { parts: Parts::NONE, seen: None, waits: false };
-        let (waited, now) = self.take_turn_and(&then, session, deadline, stop)?;
+        let (waited, now) = self.await_turn(&then, session, deadline, stop)?;
         Ok(now.zip(waited))
     }
 
@@ -290,19 +291,19 @@ impl RelayClient {
         deadline: Deadline,
         stop: Option<BorrowedFd<'_>>,
     ) -> Result<(bool, Option<Snapshot>)> {
-        let (waited, now) = self.take_turn_and(&RelayRequest::AwaitPrompt, session, deadline, stop)?;
+        let request = RelayRequest::Turn { at_prompt: true };
+        let (waited, now) = self.await_turn(&request, session, deadline, stop)?;
         Ok((waited.is_some(), now))
     }
 
-    fn take_turn_and(
+    fn await_turn(
         &mut self,
-        then: &RelayRequest,
+        request: &RelayRequest,
         session: &SessionDir,
         deadline: Deadline,
         stop: Option<BorrowedFd<'_>>,
     ) -> Result<(Option<Waited>, Option<Snapshot>)> {
-        self.ahead.push_str(&RelayRequest::Turn.encode());
-        if !self.send(then)? {
+        if !self.send(request)? {
             return Err(session.ended());
         }
         let mut waited = None;

@@ -1,7 +1,7 @@
 //! Calls of `run` that are killed: the command goes on, and nothing of it is lost.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{Read, Write},
     os::unix::net::UnixStream,
     process::Command,
     time::Duration,
@@ -194,23 +194,6 @@ fn half_a_line_is_dropped_and_a_command_that_a_killed_call_has_left_is_not() {
 }
 
 #[test]
-fn a_call_without_the_turn_cannot_wait_for_the_prompt() {
-    let (scratch, handle) = shell("bash --norc");
-    let ask = |words: &str| {
-        let mut relay = UnixStream::connect(scratch.folder(&handle).join("relay.sock")).unwrap();
-        relay.write_all(words.as_bytes()).unwrap();
-        let answers = BufReader::new(relay.try_clone().unwrap()).lines();
-        let first = |answer: std::io::Result<String>| answer.unwrap().split(' ').next().unwrap().to_owned();
-        (answers.take(words.lines().count()).map(first).collect::<Vec<_>>(), relay)
-    };
-    let (answers, had) = ask("turn\nawait-prompt\n");
-    assert_eq!(answers, ["turn", "snapshot"]);
-    assert_eq!(ask("await-prompt\n").0, ["unknown"]);
-    drop(had);
-    assert_eq!(ask("turn\nawait-prompt\n").0, ["turn", "snapshot"]);
-}
-
-#[test]
 fn the_call_that_resumes_prints_the_last_output() {
     let (scratch, handle) = shell("bash --norc");
     let command =
@@ -276,6 +259,27 @@ fn a_call_that_timed_out_in_a_slow_shell_leaves_nothing() {
     scratch.ts(&["run", "--timeout=300ms", &handle, "touch late"]).code(124);
     signal("-CONT");
     resume(&scratch, &handle).code(125).complains("there is no command to resume");
+    scratch.ts(&["run", &handle, "ls late"]).code(2);
+}
+
+#[test]
+fn a_call_that_timed_out_before_its_turn_or_before_the_prompt_leaves_nothing() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.home().join(".bashrc"), "while [ ! -e go ]; do sleep 0.01; done\n").unwrap();
+    let handle = scratch.create("bash");
+    let in_vain = || {
+        let timeout = "--timeout=300ms";
+        scratch.ts(&["run", timeout, &handle, "touch late"]).code(124).complains("nothing was typed")
+    };
+    in_vain();
+    std::fs::write(scratch.path.join("go"), "").unwrap();
+    scratch.ts(&["run", "--resume", &handle]).code(125).complains("there is no command to resume");
+    let other = scratch.start(&["run", &handle, "touch begun; while [ ! -e on ]; do sleep 0.01; done"]);
+    begun(&scratch, "begun");
+    in_vain();
+    std::fs::write(scratch.path.join("on"), "").unwrap();
+    other.finish().code(0);
+    scratch.ts(&["run", "--resume", &handle]).code(125).complains("there is no command to resume");
     scratch.ts(&["run", &handle, "ls late"]).code(2);
 }
 

@@ -39,10 +39,9 @@ pub(crate) enum RelayRequest {
     /// Send one now, with the text typed after the first `typed` bytes.
     Typing { parts: Parts, typed: u64 },
     /// Give me exclusive access to the session, among clients that ask for it, as long as I am connected.
-    Turn,
-    /// Wait for the shell's prompt, if I have that access, and send a snapshot: a command can be handed over,
-    /// or there is no prompt to wait for.
-    AwaitPrompt,
+    /// `at_prompt`: then wait for the shell's prompt, and send a snapshot: a command can be handed over, or
+    /// there is no prompt to wait for.
+    Turn { at_prompt: bool },
     /// Remember the prompt at which a call's text was typed, for calls queued behind it.
     Asked(Asked),
     /// One more shell is about to report, with this secret.
@@ -114,8 +113,8 @@ impl RelayRequest {
                 let seen = seen.map(|seen| format!(" {seen}")).unwrap_or_default();
                 format!("snapshot {}{seen}{}\n", parts.encode(), if *waits { " waits" } else { "" })
             }
-            RelayRequest::Turn => "turn\n".to_owned(),
-            RelayRequest::AwaitPrompt => "await-prompt\n".to_owned(),
+            RelayRequest::Turn { at_prompt: false } => "turn\n".to_owned(),
+            RelayRequest::Turn { at_prompt: true } => "turn at-prompt\n".to_owned(),
             RelayRequest::Asked(Asked { pid, prompt }) => format!("asked {pid} {prompt:016x}\n"),
             RelayRequest::Level { secret, dialect } => format!("level {secret} {}\n", dialect.word()),
             RelayRequest::Hide { secret } => format!("hide {secret}\n"),
@@ -163,8 +162,8 @@ impl RelayRequest {
                 };
                 RelayRequest::Snapshot { parts: Parts::decode(parts)?, seen, waits }
             }
-            ["turn"] => RelayRequest::Turn,
-            ["await-prompt"] => RelayRequest::AwaitPrompt,
+            ["turn"] => RelayRequest::Turn { at_prompt: false },
+            ["turn", "at-prompt"] => RelayRequest::Turn { at_prompt: true },
             ["asked", pid, prompt] => RelayRequest::Asked(Asked {
                 pid: pid.parse().ok()?,
                 prompt: u64::from_str_radix(prompt, 16).ok()?,
@@ -400,7 +399,7 @@ mod tests {
             RelayRequest::Snapshot { parts: Parts::INPUT, seen: None, waits: true },
             RelayRequest::Snapshot { parts: Parts::ACTIVITY, seen: Some(3), waits: false },
             RelayRequest::Snapshot { parts: Parts::ACTIVITY, seen: Some(0), waits: true },
-            RelayRequest::Turn,
+            RelayRequest::Turn { at_prompt: false },
             RelayRequest::Asked(Asked { pid: 7, prompt: 0x1f }),
             RelayRequest::Typing { parts: Parts::PROGRAM, typed: 9 },
             RelayRequest::Job(Job::default()),
@@ -412,7 +411,7 @@ mod tests {
             RelayRequest::Seen { offset: 9 },
             RelayRequest::Interrupt,
             RelayRequest::InterruptCommand { level: 1, seq: 9 },
-            RelayRequest::AwaitPrompt,
+            RelayRequest::Turn { at_prompt: true },
             RelayRequest::Press { byte: 3 },
             RelayRequest::Secret { length: 5 },
             RelayRequest::Untranslated { since: 7 },
