@@ -403,7 +403,9 @@ impl Relay {
         // While it writes, or tries to, it does not linger.
         let linger = if self.may_finish() { self.phase.deadline() } else { Deadline::NEVER };
         let keyboard = self.keyboard.deadline(types, Instant::now());
-        let prompt = self.prompt_wait.as_ref().map_or(Deadline::NEVER, |(_, wait, _)| wait.deadline());
+        let changes = self.recorder.changes();
+        let prompt = self.prompt_wait.as_ref();
+        let prompt = prompt.map_or(Deadline::NEVER, |(_, wait, seen)| wait.deadline(*seen != changes));
         let others = self.recorder.deadline().min(self.clients.deadline()).min(self.judge_deadline());
         // A request that was read already does not wake poll(2).
         let unprocessed = if self.clients.unprocessed().is_some() {

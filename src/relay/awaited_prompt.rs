@@ -29,7 +29,7 @@ impl Relay {
         };
         let mut changes = self.recorder.changes();
         let has_changed = seen != Some(changes);
-        if !wait.is_due(has_changed) {
+        if !wait.deadline(has_changed).has_passed() {
             self.prompt_wait = Some((id, wait, seen.unwrap_or(changes)));
             return;
         }

@@ -161,16 +161,11 @@ impl PromptWait {
         }
     }
 
-    /// When to look, if nothing happens before.
-    pub(crate) fn deadline(&self) -> Deadline {
-        self.look
-    }
-
-    /// Is it to be looked now? `changed`: something has happened since the last look. A shell that prints
-    /// without end is looked at only so often.
-    pub(crate) fn is_due(&self, changed: bool) -> bool {
-        let is_paced = self.looks >= AT_ONCE && self.looked.elapsed() < FIRST_LOOK;
-        self.look.has_passed() || changed && !is_paced
+    /// When to look; `changed`: something has happened since the last look. A shell that prints without end is
+    /// looked at only so often.
+    pub(crate) fn deadline(&self, changed: bool) -> Deadline {
+        let pause = if self.looks < AT_ONCE { Duration::ZERO } else { FIRST_LOOK };
+        if changed { self.look.min(Deadline::at(self.looked + pause)) } else { self.look }
     }
 
     /// Looks at the shell. `None`: it goes on.
@@ -547,16 +542,16 @@ mod tests {
     #[test]
     fn after_many_looks_it_is_not_looked_at_each_time_that_something_is_printed() {
         let (mut shell, mut wait) = (still(READS, TerminalState::Running), PromptWait::new());
-        assert!(wait.is_due(false), "it is new");
+        assert!(wait.deadline(false).has_passed(), "it is new");
         for _ in 0..AT_ONCE {
-            assert!(wait.is_due(true));
+            assert!(wait.deadline(true).has_passed());
             assert_eq!(wait.look(&mut shell, true), None);
         }
-        wait.looked = Instant::now() + LATER_LOOKS;
-        wait.look = Deadline::after(LATER_LOOKS);
-        assert!(!wait.is_due(true));
-        wait.looks = 0;
-        assert!(wait.is_due(true) && !wait.is_due(false));
+        // Input of a killed call comes first, for seconds.
+        shell.place.left_unbegun = true;
+        assert_eq!(wait.look(&mut shell, true), None);
+        assert_eq!(wait.deadline(true), Deadline::at(wait.looked + FIRST_LOOK));
+        assert_eq!(wait.deadline(false), wait.next);
     }
 
     #[test]
