@@ -39,7 +39,7 @@ dist arch=arch():
 
 # The integration tests against the static file.
 dist-test *words: dist
-    NBS_UNDER_TEST='{{ static }}' cargo test --test it {{ words }}
+    NBS_UNDER_TEST='{{ static }}' bash tests/run --test it {{ words }}
 
 # How fast the static file is, against the machine's floor and tmux; `--quick`
 # takes seconds, and its figures are worth little. Without words also what a `run`
