@@ -62,7 +62,7 @@ pub(crate) struct Operand {
 impl Syntax {
     pub(crate) fn options(&self) -> impl Iterator<Item = OptionSyntax> {
         let mut rest = self.options;
-        // Each call does it often: the searchers of `lines` take longer.
+        // Each call looks through them often, and `lines` is slower.
         iter::from_fn(move || {
             let (option, behind) = rest.split_at(rest.bytes().position(|byte| byte == b'\n')?);
             rest = &behind[1..];

@@ -35,7 +35,7 @@ pub(crate) fn parse_seconds(digits: &[u8]) -> Option<Duration> {
 /// Bytes as lower-case hexadecimal digits, two each.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or_default();
-    // It may be all that was typed: so no text of its own for each byte.
+    // Without an allocation for each byte: this may be all that was typed.
     let mut digits = String::with_capacity(2 * bytes.len());
     for byte in bytes {
         digits.push(digit(byte >> 4));

@@ -1,4 +1,4 @@
-//! The shell, as a call sees it that waits to hand a command over.
+//! The session's shell, for a call that waits to hand a command over.
 
 use crate::{
     relay::{
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// How often it is looked again because something was printed meanwhile.
+/// The most looks that are repeated because of output during a look.
 const LOOKS_AGAIN: u32 = 3;
 
 impl Relay {
@@ -34,7 +34,7 @@ impl Relay {
             return;
         }
         let mut verdict = wait.look(self, has_changed);
-        // A look takes time, in which the shell may have gone on. It is looked again, but not for ever.
+        // A look takes time, in which the shell may have gone on.
         for _ in 0..LOOKS_AGAIN {
             self.read_what_was_printed();
             if self.recorder.changes() == changes {

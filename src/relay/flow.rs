@@ -35,7 +35,7 @@ impl Flow {
         Ok(count)
     }
 
-    /// The same, by these bytes, which are fewer than it holds.
+    /// Fills it with these bytes, no more than `CAPACITY`; only to be called when empty.
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         assert!(self.is_empty(), "what is waiting would be lost");
         self.buffer[..bytes.len()].copy_from_slice(bytes);

@@ -1,8 +1,8 @@
 //! Waiting until a shell is free for a command that a call hands over.
 //!
-//! What the shell shows and does comes by [`Shell`], which a test can play. There is no event when a shell
-//! without a prompt (`exec 2>FILE`) begins to wait, nor when one that shows its prompt begins to read. So it is
-//! also looked at again, at intervals that grow while nothing happens, as long as a call waits.
+//! The wait reaches the shell only through [`Shell`], so a test can stand in for it. There is no event when a
+//! shell without a prompt (`exec 2>FILE`) begins to wait, nor when one that shows its prompt begins to read. So
+//! while a call waits, we also look at intervals, which grow while nothing happens.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ const NEXT_PROMPT: Duration = Duration::from_secs(5);
 /// The first and the longest interval after which we look again.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LATER_LOOKS: Duration = Duration::from_secs(1);
-/// How often it is looked whenever anything is printed, as a prompt is in a few parts.
+/// The number of looks that follow output at once: a prompt is printed in a few parts.
 const AT_ONCE: u32 = 32;
 /// How long to look a second time at a terminal that seems to be busy: its modes and its reader are not seen
 /// at the same moment.
@@ -43,9 +43,12 @@ pub(crate) struct Place {
     pub(crate) dialect: Dialect,
     /// Has it reported a completion?
     pub(crate) counts: bool,
-    /// See the fields of `Snapshot` with these names.
+    /// The last input, before it executes anything, is an interrupt, and it has not shown that it has
+    /// processed it.
     pub(crate) interrupted: bool,
+    /// It executes nothing yet, and has not read all that was typed.
     pub(crate) queued: bool,
+    /// A killed call has typed a command that it has not begun.
     pub(crate) left_unbegun: bool,
 }
 
@@ -57,8 +60,8 @@ impl Place {
     }
 }
 
-/// What is to be seen of the shell, and done to it. What needs a look at files or processes is asked for only
-/// where it matters.
+/// What the wait can learn about the shell, and do to it. Answers that take reading files or processes are
+/// requested only where they matter.
 pub(crate) trait Shell {
     fn place(&mut self) -> Place;
     fn doing(&mut self) -> TerminalState;
@@ -81,7 +84,7 @@ pub(crate) trait Shell {
 pub(crate) enum Verdict {
     /// A command can be handed over.
     Free,
-    /// It can not, as far as is known; what the terminal was seen to be at.
+    /// None can, as far as is known; the state of the terminal.
     Busy(TerminalState),
 }
 
@@ -102,7 +105,7 @@ pub(crate) struct PromptWait {
     /// When to look again, and how long after that once more.
     look: Deadline,
     interval: Duration,
-    /// How often it has been looked, and when for the last time.
+    /// The number of looks, and the time of the last.
     looks: u32,
     looked: Instant,
 }
@@ -161,8 +164,8 @@ impl PromptWait {
         }
     }
 
-    /// When to look; `changed`: something has happened since the last look. A shell that prints without end is
-    /// looked at only so often.
+    /// When to look; `changed`: something has happened since the last look. While a shell prints without end,
+    /// the looks keep a distance.
     pub(crate) fn deadline(&self, changed: bool) -> Deadline {
         let pause = if self.looks < AT_ONCE { Duration::ZERO } else { FIRST_LOOK };
         if changed { self.look.min(Deadline::at(self.looked + pause)) } else { self.look }

@@ -111,9 +111,8 @@ const STOPPED: RangeInclusive<u8> = 128 + 19..=128 + 22;
 /// bash's exit code for a faulty text.
 const UNFINISHED: u8 = 2;
 
-/// How long the prompt may take to come after a command: the duration of the user's own PROMPT_COMMAND; then
-/// the shell counts as busy.
-const NEXT_PROMPT: Duration = Duration::from_secs(5);
+/// How long a shell at its prompt may take to read what is typed.
+const READING: Duration = Duration::from_secs(5);
 /// How long we wait for it when all else is done: the answer is there already.
 const LAST_PROMPT: Duration = Duration::from_secs(3);
 /// How long a session that has reached a limit may take to end: processes that SIGTERM does not end are
@@ -457,7 +456,7 @@ impl<'a> Run<'a> {
     }
 
     fn type_in(&mut self, keys: &[u8]) -> Result<()> {
-        let until = Deadline::after(NEXT_PROMPT).min(self.wishes.deadline);
+        let until = Deadline::after(READING).min(self.wishes.deadline);
         let typed =
             self.relay.type_and_follow(keys, self.trace.next, until)?.ok_or_else(|| self.session.ended())?;
         if typed.count == keys.len() as u64 && !self.relay.has_stopped() {
@@ -466,7 +465,7 @@ impl<'a> Run<'a> {
         if self.wishes.deadline.has_passed() {
             return Err(too_late(self.session, self.wishes, "its shell does not read"));
         }
-        let diagnosis = Diagnosis::gather(self.session, NEXT_PROMPT);
+        let diagnosis = Diagnosis::gather(self.session, READING);
         let handle = self.session.handle();
         let message =
             format!("cannot run a command in session '{handle}': its shell does not read {diagnosis}");
@@ -475,7 +474,7 @@ impl<'a> Run<'a> {
 
     /// Waits until the shell has drawn the typed text; returns the log's length then.
     fn await_drawn(&mut self) -> Result<u64> {
-        let until = Deadline::after(NEXT_PROMPT).min(self.wishes.deadline);
+        let until = Deadline::after(READING).min(self.wishes.deadline);
         let drawn = self.relay.await_view(Parts::INPUT, until, |now| Ok(now.input.reads.is_some()))?;
         Ok(drawn.ok_or_else(|| self.session.ended())?.offset)
     }

@@ -98,8 +98,8 @@ fn slow_clients_hold_up_nobody() {
 #[test]
 fn a_page_that_does_not_read_goes_on_where_it_was() {
     let (scratch, page) = Page::alone();
-    // The end of a last line might be drawn by itself, later. With a pause after each screen: else
-    // there is ever more to be drawn, on a machine that draws slower than this prints.
+    // The end of a last line might be drawn by itself, later. Without the pause, a machine that
+    // draws slower than this prints would fall further and further behind.
     let flood = "i=0; while [ ! -e stop ]; do i=$((i+1)); seq -s ' ' ${i}000000 ${i}007000; sleep 0.05; \
                  done; printf over; cat";
     let handle = scratch.create_with(&["--size=400x150"], flood);

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use super::{LAST_PROMPT, NEXT_PROMPT, Outcome, Run};
+use super::{LAST_PROMPT, Outcome, READING, Run};
 use crate::{
     outcome::{Result, Trying},
     session::{
@@ -52,7 +52,7 @@ impl Run<'_> {
     /// Waits until the shell, which may be remote, has drawn the typed text; returns the log's length then.
     pub(super) fn await_echo(&mut self) -> Result<u64> {
         let Some(inner) = &self.inner else { return Ok(self.trace.next) };
-        let until = Deadline::after(NEXT_PROMPT).min(self.wishes.deadline);
+        let until = Deadline::after(READING).min(self.wishes.deadline);
         let (offset, keys) = (inner.offset, self.handover.keys.clone());
         loop {
             let length = self.printer.log.length().trying("read the output")?;
