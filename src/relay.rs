@@ -12,6 +12,7 @@ mod activity_tracker;
 mod awaited_prompt;
 mod canonical_line;
 mod clients;
+mod command_tracker;
 mod flow;
 mod foreground;
 mod helper_client;
@@ -310,9 +311,8 @@ impl Relay {
             self.keep_limits().trying("enforce the session's limits")?;
             self.clients.keep_time();
             self.keep_views();
-            let (length, told) = (self.recorder.output_bytes(), self.recorder.told());
             self.clients.send(self.recorder.changes(), self.size);
-            self.clients.send_output(length, told, self.ending.has_cause());
+            self.send_output(self.recorder.told());
             self.send_standing();
             self.linger().trying("read the terminal")?;
             self.recorder.sync();
@@ -466,6 +466,14 @@ impl Relay {
             // A terminal that has gone has no size.
             let _ = self.master.resize(size);
             self.note_size();
+        }
+    }
+
+    /// Sends the calls that have delivered a command its progress, if the last reportable event ends at `told`.
+    fn send_output(&mut self, told: u64) {
+        for id in self.clients.awaits_output(told) {
+            let report = self.output_report(id);
+            self.clients.respond(id, &Response::Output(Box::new(report)));
         }
     }
 
@@ -813,7 +821,9 @@ impl Relay {
         }
         let status = self.phase.over().and_then(|(status, _)| status);
         let lock = &self.pending.lock;
-        let unlocked = self.clients.send_end(status.map(ExitStatus::number), || lock.unlock());
+        let with_command = |(id, _)| self.recorder.jobs().progress(id).map(|_| (id, self.output_report(id)));
+        let last: Vec<_> = self.clients.all().filter_map(with_command).collect();
+        let unlocked = self.clients.send_end(status.map(ExitStatus::number), &last, || lock.unlock());
         drop((self.clients, self.listener));
         unlocked.trying("unlock the session")
     }

@@ -21,6 +21,7 @@ use crate::{
         InputSource, Report,
         client::{
             job::Handed,
+            job::OutputReport,
             protocol::{Asked, Follower, LONGEST_LINE, RelayRequest, Response, SizeSince},
         },
     },
@@ -492,10 +493,14 @@ impl Clients {
     }
 
     pub(crate) fn respond(&mut self, id: ClientId, response: &Response) {
+        self.say(id, response.encode());
+    }
+
+    fn say(&mut self, id: ClientId, response: String) {
         let Some(client) = self.all.get_mut(&id) else { return };
         client.wish = PendingRequest::None;
         // It may be long: it stays in one piece of memory. Earlier responses have been sent.
-        client.outbox = response.encode().into_bytes();
+        client.outbox = response.into_bytes();
         if client.send() {
             self.bound(id);
         } else {
@@ -532,15 +537,11 @@ impl Clients {
         }
     }
 
-    /// Reports to clients that run a command the log's length, if the last reportable event ends at `told`,
-    /// and whether the session is being ended.
-    pub(crate) fn send_output(&mut self, length: u64, told: u64, ending: bool) {
+    /// The clients to which their command's progress is to be reported, if the last reportable event ends at
+    /// `told`.
+    pub(crate) fn awaits_output(&self, told: u64) -> Vec<ClientId> {
         let curious = |client: &Client| matches!(client.wish, PendingRequest::Output { seen } if seen < told);
-        let ids: Vec<ClientId> =
-            self.all.iter().filter(|(_, client)| curious(client)).map(|(id, _)| *id).collect();
-        for id in ids {
-            self.respond(id, &Response::Output { processed: length, ending });
-        }
+        self.all.iter().filter(|(_, client)| curious(client)).map(|(id, _)| *id).collect()
     }
 
     /// The followers to notify that the session's state has changed this many times.
@@ -566,10 +567,12 @@ impl Clients {
     }
 
     /// Reports to followers that the session has ended, once `let_go` has made that true: a receiver may look
-    /// at once. Nothing is received after that.
+    /// at once. Nothing is received after that. Calls that have delivered a command get its `last` report first,
+    /// whether they follow or not.
     pub(crate) fn send_end(
         &mut self,
         code: Option<i32>,
+        last: &[(ClientId, OutputReport)],
         let_go: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
         let gone = let_go();
@@ -579,10 +582,15 @@ impl Clients {
                 PendingRequest::News { .. } | PendingRequest::Output { .. } | PendingRequest::Standing { .. }
             )
         };
-        let followers = self.all.iter().filter(|(_, client)| follows(client));
+        let is_told = |id: &ClientId| last.iter().any(|(told, _)| told == id);
+        let followers = self.all.iter().filter(|(id, client)| follows(client) && !is_told(id));
         let followers: Vec<ClientId> = followers.map(|(id, _)| *id).collect();
+        let ended = Response::Ended { code };
         for id in followers {
-            self.respond(id, &Response::Ended { code });
+            self.respond(id, &ended);
+        }
+        for (id, report) in last {
+            self.say(*id, Response::Output(Box::new(*report)).encode() + &ended.encode());
         }
         gone
     }
@@ -927,16 +935,15 @@ mod tests {
     fn a_runner_learns_of_output_that_it_has_not_read() {
         let mut clients = clients();
         let (id, runner) = come(&mut clients, b"follow 50 runs\n");
-        clients.send_output(70, 50, false);
-        assert_eq!(told(&runner), "");
-        clients.send_output(90, 80, false);
-        assert_eq!(told(&runner), "output 90\n");
+        assert_eq!(clients.awaits_output(50), []);
+        assert_eq!(clients.awaits_output(80), [id]);
+        clients.respond(id, &Response::Output(Box::default()));
+        assert_eq!(told(&runner), "output stage=typed\n");
         // Its other request is answered.
         (&runner).write_all(b"follow 90 runs\nturn\n").unwrap();
         receive(&mut clients, id);
         assert_eq!(told(&runner), "turn at-once\n");
-        clients.send_output(100, 100, false);
-        assert_eq!(told(&runner), "");
+        assert_eq!(clients.awaits_output(100), []);
     }
 
     #[test]
@@ -946,8 +953,8 @@ mod tests {
         assert_eq!(type_some(&mut clients, 2), "ab");
         assert_eq!(told(&runner), "typed 2\n");
         receive(&mut clients, id);
-        clients.send_output(5, 5, true);
-        assert_eq!(told(&runner), "output 5 ending\n");
+        assert_eq!(clients.awaits_output(5), [id]);
+        assert_eq!(told(&runner), "");
     }
 
     #[test]
@@ -1017,7 +1024,7 @@ mod tests {
         let (_, follower) = come(&mut clients, b"follow 7\n");
         let (_, other) = come(&mut clients, b"turn\n");
         assert_eq!(told(&other), "turn at-once\n");
-        let error = clients.send_end(Some(3), || {
+        let error = clients.send_end(Some(3), &[], || {
             assert_eq!(told(&follower), "");
             Err(ErrorKind::StorageFull.into())
         });

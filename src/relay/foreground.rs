@@ -30,11 +30,7 @@ impl PromptState {
             Mark::Taken { .. } | Mark::Unfinished { .. } | Mark::Reads { .. } => PromptState::Entered,
             Mark::Started { .. } | Mark::Begun { .. } => PromptState::Left,
             Mark::Done { .. } | Mark::OutputEnd { .. } => PromptState::Coming,
-            Mark::Mended { .. }
-            | Mark::Cleared { .. }
-            | Mark::Shown { .. }
-            | Mark::Outer { .. }
-            | Mark::Stale => self,
+            Mark::Mended { .. } | Mark::Cleared { .. } | Mark::Shown { .. } | Mark::Stale => self,
         }
     }
 

@@ -5,8 +5,11 @@
 //! that leaves before that leaves the command to the next call that attaches to it.
 
 use crate::{
-    relay::clients::ClientId,
-    session::client::job::{Handed, Job, LeftJob},
+    relay::{
+        clients::ClientId,
+        command_tracker::{CommandTracker, Stretch},
+    },
+    session::client::job::{Handed, Job, LeftJob, Progress},
 };
 
 /// The most unclaimed commands that are kept.
@@ -28,6 +31,8 @@ struct Entry {
     stage: Stage,
     // The command, or its start; empty if the call has not sent it.
     text: Vec<u8>,
+    // `None`: nothing of it has been typed, or it is `ask` that types it.
+    tracker: Option<CommandTracker>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +64,14 @@ impl Lost {
 }
 
 impl Jobs {
-    /// Updates this call's command, when this many bytes have been typed.
-    pub(crate) fn note(&mut self, owner: ClientId, job: Job, typed: u64) {
+    /// Updates this call's command, when this many bytes have been typed, and the log has this length; `is_fish`:
+    /// its shell is.
+    pub(crate) fn note(&mut self, owner: ClientId, job: Job, typed: u64, length: u64, is_fish: bool) {
         let at = match self.all.iter().position(|entry| entry.owner == Some(owner)) {
             Some(at) => at,
             None => {
-                self.all.push(Entry { job, owner: Some(owner), stage: Stage::Unnumbered, text: Vec::new() });
+                let (stage, text) = (Stage::Unnumbered, Vec::new());
+                self.all.push(Entry { job, owner: Some(owner), stage, text, tracker: None });
                 let surplus = self.all.len().saturating_sub(MOST);
                 let mut left = 0..surplus;
                 self.all.retain(|entry| entry.owner.is_some() || left.next().is_none());
@@ -82,10 +89,37 @@ impl Jobs {
         }
         let entry = &mut self.all[at];
         entry.job = Job { typed, ..job };
+        if !matches!(job.handed, Handed::Queued | Handed::Asked) {
+            let tracker = entry.tracker.get_or_insert_with(|| CommandTracker::new(&job, is_fish, length));
+            tracker.note_handed(job.handed, job.place);
+        }
         let is_known = matches!(job.handed, Handed::Next | Handed::Printed | Handed::Asked);
         if is_known && entry.stage == Stage::Unnumbered {
             entry.stage = Stage::Numbered(job.last.saturating_add(1));
         }
+    }
+
+    /// This has been printed.
+    pub(crate) fn note_printed(&mut self, printed: &Stretch) {
+        for entry in self.all.iter_mut().filter(|entry| !matches!(entry.stage, Stage::Lost(_))) {
+            if let Some(tracker) = entry.tracker.as_mut().filter(|tracker| !tracker.is_over()) {
+                tracker.feed(printed);
+            }
+        }
+    }
+
+    /// This call's command is being interrupted.
+    pub(crate) fn note_interrupted(&mut self, owner: ClientId) {
+        let own = self.all.iter_mut().find(|entry| entry.owner == Some(owner));
+        if let Some(tracker) = own.and_then(|entry| entry.tracker.as_mut()) {
+            tracker.note_interrupted();
+        }
+    }
+
+    /// The progress of this call's command; `None`: it has not delivered one.
+    pub(crate) fn progress(&self, owner: ClientId) -> Option<Progress> {
+        let own = self.all.iter().find(|entry| entry.owner == Some(owner));
+        own.and_then(|entry| entry.tracker.as_ref()).map(CommandTracker::progress)
     }
 
     /// This is, or goes on, the command of this call.
@@ -232,7 +266,7 @@ mod tests {
         let mut last = LAST;
         for step in steps {
             match *step {
-                Says(handed) => jobs.note(ClientId::of(1), job(handed), 6),
+                Says(handed) => jobs.note(ClientId::of(1), job(handed), 6, 0, false),
                 Taken => jobs.note_taken(0, last + 1),
                 Done(number) => {
                     last = number;
@@ -240,7 +274,7 @@ mod tests {
                 }
                 Killed => taken_back |= !jobs.note_left(|id| id != ClientId::of(1), 7).is_empty(),
                 Told => jobs.note_told(ClientId::of(1)),
-                Next => jobs.note(ClientId::of(2), job(Handed::Whole), 6),
+                Next => jobs.note(ClientId::of(2), job(Handed::Whole), 6, 0, false),
             }
         }
         assert_eq!(taken_back, matches!(steps, [Says(Handed::InPart), Killed, ..]), "{steps:?}");
@@ -303,7 +337,7 @@ mod tests {
         let mut jobs = Jobs::default();
         for (id, handed) in [(1, Handed::Next), (2, Handed::Printed), (3, Handed::Queued)] {
             let job = Job { handed, place: id, last: id, ..Job::default() };
-            jobs.note(ClientId::of(id), job, 6);
+            jobs.note(ClientId::of(id), job, 6, 0, false);
         }
         assert_eq!(jobs.attach(ClientId::of(9)), None, "all have their calls");
         jobs.note_left(|_| false, 7);
@@ -323,7 +357,7 @@ mod tests {
             let (mut jobs, mut last, mut alive) = (Jobs::default(), 0, Vec::new());
             for id in 0..200 {
                 let id = ClientId::of(id);
-                jobs.note(id, Job { handed: Handed::Whole, last, ..Job::default() }, 0);
+                jobs.note(id, Job { handed: Handed::Whole, last, ..Job::default() }, 0, 0, false);
                 alive.push(id);
                 if random.bool() {
                     last += 1;

@@ -61,6 +61,8 @@ pub(crate) struct OutputState {
     // The shells that have reported for the first time, and the one that is still to.
     joined: Vec<usize>,
     awaited: Option<usize>,
+    // The marks in the last stretch.
+    found: Vec<FoundMark>,
     // For the history, until they are fetched.
     steps: Vec<CommandStep>,
     // The directory that was reported last, until a prompt begins.
@@ -167,6 +169,7 @@ impl OutputState {
             edges: Edges::default(),
             told: 0,
             last_completion: None,
+            found: Vec::new(),
             steps: Vec::new(),
             folder: None,
             lines_typed: 0,
@@ -342,8 +345,8 @@ impl OutputState {
 
     /// These bytes have been printed, and written down. Gives the commands that are done.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<DoneCommand> {
-        let mut found = Vec::new();
-        self.marks.feed(bytes, &mut found);
+        let mut marks = Vec::new();
+        self.marks.feed(bytes, &mut marks);
         let (private, said, asked) = (&mut self.private, &mut self.said, &mut self.asked);
         let (weight, kitty, folder) = (&mut self.asked_weight, &mut self.kitty, &mut self.folder);
         let end = self.length + bytes.len() as u64;
@@ -369,12 +372,12 @@ impl OutputState {
         let begin = self.length;
         let (mut at, mut tells, mut done) = (begin, false, Vec::new());
         self.length = end;
-        for found in found {
+        for found in &marks {
             tells |= found.start > at && self.prints_output();
             self.look_for_line(bytes, begin, at..found.start);
             at = found.end;
             done.extend(self.handle(found.level, &found.mark));
-            self.note_step(&found);
+            self.note_step(found);
             tells |= matches!(
                 found.mark,
                 Mark::PromptEnd { .. } | Mark::Mended { .. } | Mark::Unfinished { .. } | Mark::Reads { .. }
@@ -384,7 +387,23 @@ impl OutputState {
         if tells || (end > at && self.prints_output()) {
             self.told = end;
         }
+        self.found = marks;
         done
+    }
+
+    /// The marks that ended in the bytes that were fed last.
+    pub(crate) fn found(&self) -> &[FoundMark] {
+        &self.found
+    }
+
+    /// The offset up to which all marks are known.
+    pub(crate) fn settled(&self) -> u64 {
+        self.marks.settled()
+    }
+
+    /// Is this shell fish?
+    pub(crate) fn is_fish(&self, level: usize) -> bool {
+        self.levels.get(level).is_some_and(|shell| shell.dialect == Some(Dialect::Fish))
     }
 
     /// For a shell that does not report it, a command begins where the entered line ends. The bytes are those
@@ -527,7 +546,6 @@ impl OutputState {
             | Mark::OutputEnd { .. }
             | Mark::Reads { .. }
             | Mark::Begun { .. }
-            | Mark::Outer { .. }
             | Mark::Stale => return None,
         };
         let shell = &mut self.levels[level];

@@ -13,6 +13,8 @@ use std::{
 
 use crate::{
     relay::{
+        clients::ClientId,
+        command_tracker::Stretch,
         flow::Flow,
         history::History,
         job::Jobs,
@@ -21,8 +23,8 @@ use crate::{
     },
     session::{
         CLAIMS, COMPLETIONS, Completion, EXIT_CODE, EXIT_RECORD, Events, ExitRecord, InputSource, OUTPUT,
-        SIZES, SessionSpec, Settings, TIMES,
-        client::{PromptState, input_history::Mode},
+        OutputLog, SIZES, SessionSpec, Settings, TIMES,
+        client::{PromptState, input_history::Mode, job::Job},
         completion_line,
         shell::{Dialect, ShellCommand},
         size_line,
@@ -347,9 +349,14 @@ impl Recorder {
                 log_limit.make_room(&self.folder, &self.log, self.meaning.length(), count)?;
             }
             let (log, meaning, mut done) = (&mut self.log, &mut self.meaning, Vec::new());
+            let (folder, jobs) = (&self.folder, &mut self.jobs);
             self.printed.drain(|bytes| {
                 let count = written(log.write(bytes))?;
-                done = meaning.feed(&bytes[..count]);
+                let (bytes, begin) = (&bytes[..count], meaning.length());
+                done = meaning.feed(bytes);
+                let (found, settled) = (meaning.found(), meaning.settled());
+                let log = &|range: Range<u64>| log_bytes(folder, range);
+                jobs.note_printed(&Stretch { bytes, begin, found, settled, log });
                 Ok(count)
             })?;
             self.changes += 1;
@@ -392,6 +399,11 @@ impl Recorder {
     /// How long the shell that reports has executed its last command, or has executed this one by now.
     pub(crate) fn lasted(&self) -> Option<Duration> {
         self.lasted.or(self.command_begun.as_ref().map(Instant::elapsed))
+    }
+
+    /// Updates the command of this call, when so many bytes have been typed.
+    pub(crate) fn note_job(&mut self, owner: ClientId, job: Job, typed: u64) {
+        self.jobs.note(owner, job, typed, self.meaning.length(), self.meaning.is_fish(job.level));
     }
 
     /// The commands that calls have handed over.
@@ -463,6 +475,13 @@ impl Recorder {
         self.concluded = true;
         self.write_lines()
     }
+}
+
+/// These bytes of the log; none if it cannot be read.
+fn log_bytes(folder: &Folder, range: Range<u64>) -> Vec<u8> {
+    let file = folder.open_file(OUTPUT).ok();
+    let bytes = file.map(|file| OutputLog::new(file, None).bytes(range.start, range.end));
+    bytes.and_then(io::Result::ok).unwrap_or_default()
 }
 
 /// The pause before output that could not be written is written again. The kernel sends no event when a disk

@@ -13,7 +13,7 @@ use crate::{
         Because, ProgramSaid, REPORT, Report, ReportState, SaidNotice,
         client::{
             INTERRUPT, PromptState, TerminalState,
-            job::LeftJob,
+            job::{LeftJob, OutputReport},
             protocol::{KeyModes, RelayRequest, Response},
             snapshot::{Folder, Front, Input, Parts, Snapshot},
         },
@@ -38,7 +38,7 @@ impl Relay {
         Some(match request {
             RelayRequest::Job(job) => {
                 let typed = self.journal.total();
-                self.recorder.jobs_mut().note(id, job, typed);
+                self.recorder.note_job(id, job, typed);
                 return None;
             }
             RelayRequest::Text { bytes } => {
@@ -54,6 +54,7 @@ impl Relay {
                 Some(Err(lost)) => Response::Refused { why: lost.why().into() },
                 None => Response::NoJob,
             },
+            RelayRequest::Progress => Response::Output(Box::new(self.output_report(id))),
             RelayRequest::Snapshot { parts, .. } => Response::Snapshot(Box::new(self.snapshot(parts))),
             RelayRequest::Ending { cause } => {
                 self.ending.begin(id, &cause);
@@ -93,6 +94,7 @@ impl Relay {
                 if self.has_ended(level, seq) {
                     return Some(Response::Refused { why: "the command has ended".into() });
                 }
+                self.recorder.jobs_mut().note_interrupted(id);
                 self.interrupt();
                 Response::Noted
             }
@@ -133,6 +135,15 @@ impl Relay {
             | RelayRequest::Turn { .. }
             | RelayRequest::Asked(_) => Response::Unknown,
         })
+    }
+
+    /// What this call is told of its command.
+    pub(super) fn output_report(&self, id: ClientId) -> OutputReport {
+        OutputReport {
+            processed: self.recorder.output_bytes(),
+            is_ending: self.ending.has_cause(),
+            progress: self.recorder.jobs().progress(id).unwrap_or_default(),
+        }
     }
 
     /// The effect of the key, ahead of all pending input.

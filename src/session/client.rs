@@ -34,7 +34,7 @@ use crate::{
     sys::{deadline::Deadline, poll::PollSet, pty::Size, socket},
 };
 pub(crate) use diagnosis::Diagnosis;
-use job::Job;
+use job::{Job, OutputReport};
 pub(crate) use protocol::{Asked, ForegroundProgram, INTERRUPT, PromptState, TerminalState};
 use protocol::{Follower, KeyModes, LONGEST_LINE, RelayRequest, Response, SizeSince};
 pub(crate) use reach::refuses_sockets;
@@ -63,10 +63,9 @@ pub(crate) struct RelayClient {
     exit_code: Option<i32>,
     // The changes we have asked for, without a response yet.
     following: Option<Follows>,
-    // How much of the log we have read, and how long it was at the last report of output.
+    // How much of the log we have read, and the last report of our command.
     read: u64,
-    processed: u64,
-    is_ending: bool,
+    output: OutputReport,
     // The lines to send with the next request.
     ahead: String,
     has_stopped: bool,
@@ -130,8 +129,7 @@ impl RelayClient {
             exit_code: None,
             following: None,
             read: 0,
-            processed: 0,
-            is_ending: false,
+            output: OutputReport::default(),
             ahead: String::new(),
             has_stopped: false,
         }
@@ -395,6 +393,22 @@ impl RelayClient {
         let _ = self.send(&RelayRequest::Job(*job));
     }
 
+    /// Asks for the progress of this call's command; `false` if the session has ended.
+    pub(crate) fn look_at_output(&mut self) -> Result<bool> {
+        if !self.send(&RelayRequest::Progress)? {
+            return Ok(false);
+        }
+        match self.receive_or(self.patience(), None)? {
+            Received::Response(Response::Output(report)) => {
+                self.output = *report;
+                Ok(true)
+            }
+            Received::Response(Response::Ended { .. }) | Received::End => Ok(false),
+            Received::Response(_) => Err(self.misunderstood()),
+            Received::Nothing => Err(self.silent()),
+        }
+    }
+
     /// Reports that this call has printed the result of its command, or that there is none.
     pub(crate) fn note_told(&mut self) {
         // If this fails, another call gets the result.
@@ -591,7 +605,8 @@ impl RelayClient {
         loop {
             match self.receive_or(deadline, None)? {
                 // News that were on their way when we asked for something else.
-                Received::Response(Response::Changed { .. } | Response::Output { .. }) => {}
+                Received::Response(Response::Changed { .. }) => {}
+                Received::Response(Response::Output(report)) => self.output = *report,
                 Received::Response(Response::Ended { code }) => {
                     self.exit_code = code;
                     return Ok(Received::End);

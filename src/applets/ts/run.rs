@@ -67,7 +67,7 @@ mod resume;
 mod watching;
 
 use std::{
-    ops::RangeInclusive,
+    ops::{Range, RangeInclusive},
     os::fd::AsFd,
     path::Path,
     time::{Duration, Instant},
@@ -84,15 +84,12 @@ use crate::{
     json::Object,
     outcome::{Failure, Reason, Result, Trying},
     session::{
-        EndedBy, OutputLog, SessionDir, StateDir,
+        OutputLog, SessionDir, StateDir,
         client::{
             Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState, WaitOutcome,
-            job::{Handed, Job},
+            job::{Handed, Job, OutputReport, Progress, Stage},
         },
-        shell::{
-            self, ACCEPT, Beginning, CommandDelivery, CommandTracker, DeliveredBy, MarkParser, ShellCommand,
-            Stage,
-        },
+        shell::{self, ACCEPT, Beginning, CommandDelivery, DeliveredBy, Dialect, MarkParser, ShellCommand},
     },
     sys::{
         deadline::Deadline,
@@ -229,15 +226,15 @@ struct Run<'a> {
     signals: Signals,
     handover: CommandDelivery,
     is_nothing: bool,
-    // The level of the shell that runs it, and the difference between the session's completion numbers and
-    // that shell's.
+    // The level of the shell that runs it.
     level: usize,
-    ahead: i64,
     // Its output comes from another terminal.
     is_remote: bool,
     // `None`: it is the session's own shell.
     inner: Option<Inner>,
-    // Up to where in the log the relay knows that its output has been printed.
+    // Up to where in the log the calls before have printed its output, and the relay knows that it has been
+    // printed.
+    first: u64,
     confirmed: u64,
     // It goes on, and is for another call to resume.
     is_left: bool,
@@ -246,8 +243,17 @@ struct Run<'a> {
     looks: u32,
     // Has the turn, and so keeps other runs waiting, as long as it is open.
     relay: RelayClient,
-    trace: CommandTracker,
+    progress: Progress,
+    // The log's length then.
+    seen: u64,
+    // When its output was first seen to have begun.
+    begun: Option<Instant>,
+    // It is incomplete: the shell waits for the rest.
+    unfinished: bool,
     printer: Printer,
+    // The marks in its output, and what else is not to be printed, in order.
+    marks: MarkParser,
+    cuts: Vec<Range<u64>>,
     question: Question,
     // For a resumed command.
     answers: Option<AnswerEchoes>,
@@ -327,13 +333,13 @@ impl<'a> Run<'a> {
         let levels = session.levels()?;
         let handover = session.hand_over(sessions, &log, command, &place, &levels)?;
         let secrets = levels.iter().map(|level| level.secret.clone());
-        let marks = MarkParser::resumed(secrets, offset, place.level, Some(last));
-        let (level, ahead) = (place.level, place.ahead());
+        let marks = MarkParser::new(secrets, offset);
+        let level = place.level;
         let is_remote = level > 0 && is_remote(&mut turn, offset)?;
-        let trace = CommandTracker::new(marks, offset, last, handover.lines, handover.beginning);
-        let mut run = Run::new(session, wishes, signals, turn, log, trace, handover);
+        let mut run = Run::new(session, wishes, signals, turn, log, marks, handover);
         run.is_nothing = shell::is_nothing(command);
-        (run.level, run.ahead, run.is_remote) = (level, ahead, is_remote);
+        (run.level, run.is_remote) = (level, is_remote);
+        (run.progress.seq, run.seen) = (last.saturating_add(1), offset);
         run.inner = Inner::of(&levels, &place, command);
         let handed = run.hand_over();
         handed.inspect_err(|_| run.relay.note_told())?;
@@ -346,16 +352,14 @@ impl<'a> Run<'a> {
         Job {
             handed,
             place,
-            last: self.trace.seq().saturating_sub(1),
-            ahead: self.ahead,
+            last: self.progress.seq.saturating_sub(1),
             level: self.level,
             lines,
-            beginning: if handed == Handed::Printed { self.trace.beginning() } else { beginning },
+            beginning,
             typed: 0,
             by_key: by == DeliveredBy::Key,
             is_remote: self.is_remote,
             is_nothing: self.is_nothing,
-            marks_end: self.trace.marks_end,
         }
     }
 
@@ -371,7 +375,7 @@ impl<'a> Run<'a> {
         signals: Signals,
         relay: RelayClient,
         log: OutputLog,
-        trace: CommandTracker,
+        marks: MarkParser,
         handover: CommandDelivery,
     ) -> Run<'a> {
         Run {
@@ -381,16 +385,21 @@ impl<'a> Run<'a> {
             handover,
             is_nothing: false,
             level: 0,
-            ahead: 0,
             is_remote: false,
             inner: None,
+            first: 0,
             confirmed: 0,
             is_left: false,
             attempts: 0,
             looks: 0,
             relay,
-            trace,
+            progress: Progress::default(),
+            seen: 0,
+            begun: None,
+            unfinished: false,
             printer: Printer::new(log, wishes.strip),
+            marks,
+            cuts: Vec::new(),
             question: Question::new(wishes.input_after),
             answers: None,
             interrupts: 0,
@@ -401,27 +410,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The number that a completion of the shell's has among the session's.
-    fn number_of(&self, seq: u64) -> u64 {
-        seq.saturating_add_signed(self.ahead)
-    }
-
     /// Types what hands the command over.
     fn hand_over(&mut self) -> Result<()> {
         self.attempts += 1;
         let CommandDelivery { by, beginning, .. } = self.handover;
-        let place = self.trace.next;
+        let place = self.seen;
         // Then nothing shows the typed text, nor that it ends.
         let is_hidden = by == DeliveredBy::Line
             && beginning == Beginning::Line
             && self.relay.modes()?.is_some_and(|modes| modes.secret);
         self.hide_line()?;
-        if by != DeliveredBy::Key {
-            self.trace.note_typed(place);
-        }
-        if is_hidden {
-            self.trace.note_drawn(place);
-        }
         // With the input, and so known if that is.
         self.note_with_next(
             match by {
@@ -443,14 +441,10 @@ impl<'a> Run<'a> {
                 return Err(too_late(self.session, self.wishes, "its shell does not read"));
             }
             let before = self.printer.log.bytes(drawn.saturating_sub(1), drawn).trying("read the output")?;
-            self.trace.note_typed(drawn);
             // It fills its row, and the editor has gone on in the next.
-            let is_drawn = before == b"\n" && drawn > self.trace.next;
+            let is_drawn = before == b"\n" && drawn > self.seen;
             self.note_with_next(if is_drawn { Handed::Printed } else { Handed::Next }, drawn);
             self.type_in(b"\r")?;
-            if is_drawn {
-                self.trace.note_drawn(drawn);
-            }
         }
         Ok(())
     }
@@ -458,7 +452,7 @@ impl<'a> Run<'a> {
     fn type_in(&mut self, keys: &[u8]) -> Result<()> {
         let until = Deadline::after(READING).min(self.wishes.deadline);
         let typed =
-            self.relay.type_and_follow(keys, self.trace.next, until)?.ok_or_else(|| self.session.ended())?;
+            self.relay.type_and_follow(keys, self.seen, until)?.ok_or_else(|| self.session.ended())?;
         if typed.count == keys.len() as u64 && !self.relay.has_stopped() {
             return Ok(());
         }
@@ -491,7 +485,7 @@ impl<'a> Run<'a> {
         let seen = self.see_to_its_end();
         // If something of ours has failed, the command goes on nevertheless.
         let reason = seen.as_ref().err().map(Failure::reason);
-        let has_told = matches!(reason, None | Some(Reason::Status { .. })) || self.trace.begun.is_none();
+        let has_told = matches!(reason, None | Some(Reason::Status { .. })) || self.begun.is_none();
         if has_told && !self.is_left {
             self.relay.note_told();
         }
@@ -501,7 +495,7 @@ impl<'a> Run<'a> {
     fn see_to_its_end(&mut self) -> Result<()> {
         let typed = Instant::now();
         let (mut outcome, cause) = self.watch()?;
-        let mut duration = self.trace.begun.map_or(typed, |begun| begun).elapsed();
+        let mut duration = self.begun.unwrap_or(typed).elapsed();
         if self.wishes.json
             && let Some(lasted) = self.relay.snapshot(Parts::NONE)?.and_then(|now| now.lasted)
         {
@@ -522,13 +516,13 @@ impl<'a> Run<'a> {
                 Next::Ended => Outcome::Ended,
             };
         }
-        if let Some(ended) = self.look_for_outer()? {
+        if let Some(ended) = self.look_for_outer() {
             self.await_outer_prompt()?;
             outcome = ended;
         }
         if let Outcome::Done(code) = &mut outcome
             && self.is_nothing
-            && !self.trace.has_started
+            && !self.progress.has_started
         {
             // It is that of the command before.
             *code = 0;
@@ -541,14 +535,16 @@ impl<'a> Run<'a> {
             range = range.end..range.end;
             self.printer.from = range.end;
         }
-        self.leave_out_echo(true)?;
-        if let (Outcome::InnerEnded(_), Some((outer, _))) = (&outcome, self.trace.outer) {
+        if let (Outcome::InnerEnded(_), Some(outer)) = (&outcome, self.progress.outer) {
             range.end = range.end.min(outer).max(range.start);
         }
-        if matches!(outcome, Outcome::Ended) && !is_marked {
+        if matches!(outcome, Outcome::Ended) && !is_marked && self.begun.is_some() {
             // Bytes that began like a mark will never be one.
-            range.end = self.trace.next;
+            self.seen = self.printer.log.length().trying("read the output")?;
+            range.end = self.seen;
         }
+        self.leave_out_marks(&range)?;
+        self.leave_out_echo(true)?;
         let end = range.end;
         if self.streams() {
             self.stream(end)?;
@@ -579,18 +575,17 @@ impl<'a> Run<'a> {
 
     /// Waits until the next call finds the shell at its prompt, if there will be one.
     fn await_next_prompt(&mut self, interrupted: bool) -> Result<Next> {
-        if std::mem::take(&mut self.trace.again) {
+        if self.progress.again {
             // The present prompt was made without our hooks.
             self.type_in(ACCEPT)?;
         }
         let mut deadline = Deadline::after(LAST_PROMPT);
         let mut begun = false;
         loop {
-            self.trace.look(&self.printer.log)?;
-            match self.trace.stage {
-                _ if self.trace.outer.is_some() => break,
-                Stage::Prompt { ended: true, .. } => break,
-                Stage::Prompt { ended: false, .. } if !begun => {
+            match self.progress.stage {
+                _ if self.progress.outer.is_some() => break,
+                Stage::Prompt => break,
+                Stage::PromptBegun if !begun => {
                     begun = true;
                     deadline = deadline.min(Deadline::after(PROMPT_END));
                 }
@@ -609,20 +604,14 @@ impl<'a> Run<'a> {
         if interrupted {
             self.await_shell()?;
         }
-        let has_prompt = matches!(self.trace.stage, Stage::Prompt { .. });
-        // The relay has written all that it has processed, the line in completion.log too; and it answers one
-        // request after the other.
-        if has_prompt && self.relay.processed() < self.trace.next {
-            // We may have read more than was reported.
-            self.await_output(Deadline::after(Duration::ZERO))?;
-        }
-        if has_prompt && self.relay.processed() >= self.trace.next {
-            return Ok(if self.relay.is_ending() { Next::Ending } else { Next::Prompt });
+        let has_prompt = self.progress.stage > Stage::Done;
+        if has_prompt {
+            // The line in completion.log has been written, too.
+            return Ok(if self.relay.last_output().is_ending { Next::Ending } else { Next::Prompt });
         }
         Ok(match self.relay.snapshot(Parts::NONE)? {
             Some(now) if now.ending => Next::Ending,
             Some(_) => Next::Prompt,
-            None if has_prompt && self.session.ended_by() == Some(EndedBy::Itself) => Next::Prompt,
             None => Next::Ended,
         })
     }
@@ -634,8 +623,35 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Waits until there is something new of the command, or looks at the deadline.
     fn await_output(&mut self, until: Deadline) -> Result<WaitOutcome> {
-        self.relay.output_or(self.trace.next, until, Some(self.signals.as_fd()))
+        let mut news = self.relay.output_or(self.seen, until, Some(self.signals.as_fd()))?;
+        if news == WaitOutcome::TimedOut && !self.relay.look_at_output()? {
+            news = WaitOutcome::Ended;
+        }
+        let report = match news {
+            WaitOutcome::Ended => self.relay.final_output(),
+            WaitOutcome::Changed | WaitOutcome::TimedOut => self.relay.last_output(),
+        };
+        self.note(report);
+        Ok(news)
+    }
+
+    fn note(&mut self, report: OutputReport) {
+        // One of before the command was delivered tells nothing of it.
+        if report.processed < self.seen {
+            return;
+        }
+        (self.progress, self.seen) = (report.progress, report.processed);
+        self.unfinished |= self.progress.unfinished;
+        if self.progress.has_begun() && self.begun.is_none() {
+            self.begun = Some(Instant::now());
+        }
+    }
+
+    /// An interrupt that was sent may keep fish from reporting something.
+    fn has_interrupted_fish(&self) -> bool {
+        self.interrupted_at.is_some() && self.handover.dialect == Dialect::Fish
     }
 
     fn verdict(&mut self, outcome: &Outcome, cause: Option<Cause>) -> Result<()> {
@@ -649,7 +665,7 @@ impl<'a> Run<'a> {
             // The diagnosis from the timeout has it.
             _ if stall.is_some() && cause == Some(Cause::Timeout) => String::new(),
             _ if let Some(why) = stall => format!("; {why}"),
-            Outcome::GivenUp if self.trace.begun.is_none() => "; it had not started".to_owned(),
+            Outcome::GivenUp if self.begun.is_none() => "; it had not started".to_owned(),
             Outcome::GivenUp => {
                 let now = now.map(|now| self.goes_on(&now)).unwrap_or_default();
                 format!("; it ignores the interrupt, and the session is busy until it ends{now}")

@@ -1,5 +1,6 @@
-//! A delivered command, as its call describes it to the relay, and the relay to another call that attaches to
-//! it.
+//! A delivered command, as its call describes it to the relay, and its progress, as the relay reports it.
+
+use std::ops::Range;
 
 use super::fields::Fields;
 use crate::{session::shell::Beginning, worded::worded};
@@ -30,10 +31,9 @@ pub(crate) struct Job {
     pub(crate) handed: Handed,
     /// The place in the log.
     pub(crate) place: u64,
-    /// The number of the completion before the command's, as the shell counts, and what that lacks to
-    /// the number among the session's; which of the session's shells it is.
+    /// The number of the completion before the command's, as the shell counts; which of the session's shells it
+    /// is.
     pub(crate) last: u64,
-    pub(crate) ahead: i64,
     pub(crate) level: usize,
     /// How many lines the shell was given.
     pub(crate) lines: usize,
@@ -46,8 +46,111 @@ pub(crate) struct Job {
     pub(crate) is_remote: bool,
     /// The command is nothing but blank lines and comments.
     pub(crate) is_nothing: bool,
-    /// The shell will mark its end itself, too.
+}
+
+worded! {
+    /// How far a command has come, according to the marks of its shell.
+    #[derive(Default, PartialOrd)]
+    pub(crate) enum Stage {
+        /// It is being handed over.
+        #[default]
+        Typed = "typed",
+        /// The shell has it, and will show it.
+        Taken = "taken",
+        Running = "running",
+        Done = "done",
+        /// The next prompt is being drawn.
+        PromptBegun = "prompt-begun",
+        Prompt = "prompt",
+    }
+}
+
+/// The progress of a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) stage: Stage,
+    /// The number of the completion that the command's end is to be, as its shell counts.
+    pub(crate) seq: u64,
+    /// The range of its output, as far as it is known by now.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// The exit code, once it is done.
+    pub(crate) code: i32,
+    /// The shell, which has repaired its hooks, is at a prompt that will do: the command must be delivered again.
+    pub(crate) again: bool,
+    /// The shell has reported that it executes something.
+    pub(crate) has_started: bool,
+    /// And has printed its own mark before ours, as it will at the end.
     pub(crate) marks_end: bool,
+    /// The shell waits for the rest of the command, which has none.
+    pub(crate) unfinished: bool,
+    /// The shell reads the text that is to be handed over, since this place of the log.
+    pub(crate) reads: Option<u64>,
+    /// This shell has ended where an outer shell reported this exit code.
+    pub(crate) outer: Option<u64>,
+    pub(crate) outer_code: i32,
+    /// The end of the hook that reports the end, as `set -v` has shown it.
+    pub(crate) shown: Option<u64>,
+}
+
+impl Progress {
+    /// Its output has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.stage >= Stage::Running
+    }
+
+    /// The shell has reported its end.
+    pub(crate) fn is_done(&self) -> bool {
+        self.stage >= Stage::Done
+    }
+
+    pub(crate) fn output(&self) -> Range<u64> {
+        self.start..self.end
+    }
+}
+
+/// A report for a call that has delivered a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OutputReport {
+    /// The log's length; the relay has processed the output up to there: all other files have it, too.
+    pub(crate) processed: u64,
+    /// A call or a limit is ending the session.
+    pub(crate) is_ending: bool,
+    pub(crate) progress: Progress,
+}
+
+impl OutputReport {
+    /// The line that begins with `output`.
+    pub(super) fn encode(mut self) -> String {
+        let mut fields = Fields::of_line("output");
+        self.visit(&mut fields);
+        fields.line + "\n"
+    }
+
+    pub(super) fn decode(words: &str) -> Option<OutputReport> {
+        let mut report = OutputReport::default();
+        report.visit(&mut Fields::given(words)?)?;
+        Some(report)
+    }
+
+    fn visit(&mut self, fields: &mut Fields<'_>) -> Option<()> {
+        let progress = &mut self.progress;
+        fields.word("stage", &mut progress.stage, Stage::word, Stage::parse)?;
+        fields.number("processed", &mut self.processed)?;
+        fields.flag("ending", &mut self.is_ending);
+        fields.number("seq", &mut progress.seq)?;
+        fields.number("start", &mut progress.start)?;
+        fields.number("end", &mut progress.end)?;
+        fields.number("code", &mut progress.code)?;
+        fields.flag("again", &mut progress.again);
+        fields.flag("started", &mut progress.has_started);
+        fields.flag("marks-end", &mut progress.marks_end);
+        fields.flag("unfinished", &mut progress.unfinished);
+        fields.maybe("reads", &mut progress.reads)?;
+        fields.maybe("outer", &mut progress.outer)?;
+        fields.number("outer-code", &mut progress.outer_code)?;
+        fields.maybe("shown", &mut progress.shown)
+    }
 }
 
 /// A command that was left, and goes on.
@@ -76,7 +179,6 @@ impl Job {
         fields.word("handed", &mut self.handed, Handed::word, Handed::parse)?;
         fields.number("place", &mut self.place)?;
         fields.number("last", &mut self.last)?;
-        fields.number("ahead", &mut self.ahead)?;
         fields.number("level", &mut self.level)?;
         fields.number("lines", &mut self.lines)?;
         fields.word("beginning", &mut self.beginning, Beginning::word, Beginning::parse)?;
@@ -84,7 +186,6 @@ impl Job {
         fields.flag("by-key", &mut self.by_key);
         fields.flag("remote", &mut self.is_remote);
         fields.flag("nothing", &mut self.is_nothing);
-        fields.flag("marks-end", &mut self.marks_end);
         Some(())
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     session::{
         InputSource,
         client::{
-            job::Job,
+            job::{Job, OutputReport},
             snapshot::{Parts, Snapshot},
         },
         shell::Dialect,
@@ -58,6 +58,8 @@ pub(crate) enum RelayRequest {
     Told,
     /// Let me go on with the command that was left.
     Attach,
+    /// Send the progress of my command now.
+    Progress,
     /// The secret that I send next was asked for when the log had this length: at the other end of a
     /// connection, whose echo cannot be seen here.
     Seen { offset: u64 },
@@ -125,6 +127,7 @@ impl RelayRequest {
             RelayRequest::Source(source) => format!("source {}\n", source.word()),
             RelayRequest::Told => "told\n".to_owned(),
             RelayRequest::Attach => "attach\n".to_owned(),
+            RelayRequest::Progress => "progress\n".to_owned(),
             RelayRequest::Interrupt => "signal INT\n".to_owned(),
             RelayRequest::InterruptCommand { level, seq } => format!("signal INT {level} {seq}\n"),
             RelayRequest::Press { byte } => format!("press {byte}\n"),
@@ -180,6 +183,7 @@ impl RelayRequest {
             ["source", word] => RelayRequest::Source(InputSource::parse(word)?),
             ["told"] => RelayRequest::Told,
             ["attach"] => RelayRequest::Attach,
+            ["progress"] => RelayRequest::Progress,
             ["signal", "INT"] => RelayRequest::Interrupt,
             ["signal", "INT", level, seq] => {
                 RelayRequest::InterruptCommand { level: level.parse().ok()?, seq: seq.parse().ok()? }
@@ -210,12 +214,8 @@ pub(crate) enum Response {
         seen: u64,
         size: Option<SizeSince>,
     },
-    /// There is output, or a request of the shell. The log has this length, and the relay has processed all
-    /// of it. `ending`: a call or a limit ends the session.
-    Output {
-        processed: u64,
-        ending: bool,
-    },
+    /// There is output, or a request of the shell; or the answer to [`RelayRequest::Progress`].
+    Output(Box<OutputReport>),
     /// This many bytes have been typed. `held`: the rest is a line longer than a terminal in canonical mode
     /// accepts.
     Typed {
@@ -261,8 +261,7 @@ impl Response {
     pub(crate) fn encode(&self) -> String {
         match self {
             Response::Changed { seen, size: None } => format!("changed {seen}\n"),
-            Response::Output { processed, ending: false } => format!("output {processed}\n"),
-            Response::Output { processed, ending: true } => format!("output {processed} ending\n"),
+            Response::Output(report) => report.encode(),
             Response::Changed { seen, size: Some(SizeSince { cols, rows, offset }) } => {
                 format!("changed {seen} {cols} {rows} {offset}\n")
             }
@@ -300,6 +299,9 @@ impl Response {
         if let Some(words) = line.strip_prefix("job ") {
             return Job::decode(words).map(|job| Response::Job(Box::new(job)));
         }
+        if let Some(words) = line.strip_prefix("output ") {
+            return OutputReport::decode(words).map(|report| Response::Output(Box::new(report)));
+        }
         if let Some(words) = line.strip_prefix("untranslated") {
             let range = |word: &str| {
                 let (start, end) = word.split_once('-')?;
@@ -316,10 +318,6 @@ impl Response {
         }
         Some(match line.splitn(3, ' ').collect::<Vec<_>>()[..] {
             ["cut", count] => Response::Cut { count: count.parse().ok()? },
-            ["output", processed] => Response::Output { processed: processed.parse().ok()?, ending: false },
-            ["output", processed, "ending"] => {
-                Response::Output { processed: processed.parse().ok()?, ending: true }
-            }
             ["changed", seen] => Response::Changed { seen: seen.parse().ok()?, size: None },
             ["changed", seen, size] => {
                 Response::Changed { seen: seen.parse().ok()?, size: Some(SizeSince::decode(size)?) }
@@ -356,7 +354,7 @@ mod tests {
             Activity, Because, ProgramSaid, Report, ReportState,
             client::{
                 input_history::{InputHistory, Keys, Mode},
-                job::{Handed, LeftJob},
+                job::{Handed, LeftJob, Progress, Stage},
                 snapshot::{Folder, Front, Input, Reads},
             },
             shell::Beginning,
@@ -371,13 +369,11 @@ mod tests {
             handed: Handed::Printed,
             place: 5,
             last: 6,
-            ahead: -7,
             level: 8,
             lines: 9,
             beginning: Beginning::Text,
             typed: 10,
             is_remote: true,
-            marks_end: true,
             ..Job::default()
         }
     }
@@ -408,6 +404,7 @@ mod tests {
             RelayRequest::Job(made_up_job()),
             RelayRequest::Told,
             RelayRequest::Attach,
+            RelayRequest::Progress,
             RelayRequest::Seen { offset: 9 },
             RelayRequest::Interrupt,
             RelayRequest::InterruptCommand { level: 1, seq: 9 },
@@ -431,8 +428,26 @@ mod tests {
     #[test]
     fn an_answer_arrives_as_it_was_sent() {
         let answers = [
-            Response::Output { processed: 4_087, ending: false },
-            Response::Output { processed: 4_087, ending: true },
+            Response::Output(Box::default()),
+            Response::Output(Box::new(OutputReport {
+                processed: 4_087,
+                is_ending: true,
+                progress: Progress {
+                    stage: Stage::PromptBegun,
+                    seq: 1,
+                    start: 2,
+                    end: 3,
+                    code: -4,
+                    again: true,
+                    has_started: true,
+                    marks_end: true,
+                    unfinished: true,
+                    reads: Some(0),
+                    outer: Some(5),
+                    outer_code: 6,
+                    shown: Some(7),
+                },
+            })),
             Response::Changed { seen: 7, size: None },
             Response::Changed { seen: 7, size: Some(SizeSince { cols: 80, rows: 24, offset: 9 }) },
             Response::Typed { count: 3, held: false },

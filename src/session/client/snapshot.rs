@@ -296,14 +296,6 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// The difference between the session's completion numbers and the shell's own, as long as this shell
-    /// reports.
-    pub(crate) fn ahead(&self) -> i64 {
-        let number =
-            |number: Option<u64>, none| number.and_then(|seq| i64::try_from(seq).ok()).unwrap_or(none);
-        number(self.last, -1) - number(self.seq, if self.last.is_some() { 0 } else { -1 })
-    }
-
     /// For `Parts::SHELL`: the shell waits for another line though it executes nothing: for the rest of a
     /// command, or because it has rejected the last.
     pub(crate) fn wants_rest(&self) -> bool {

@@ -6,6 +6,7 @@ use crate::{
     outcome::Result,
     session::client::{
         Parts, Received, RelayClient, Snapshot,
+        job::OutputReport,
         protocol::{Follower, RelayRequest, Response, SizeSince},
     },
     sys::deadline::Deadline,
@@ -143,15 +144,19 @@ impl RelayClient {
         news
     }
 
-    /// The log's length at the last report of output. The relay has processed the output up to there: all
-    /// other files have it, too.
-    pub(crate) fn processed(&self) -> u64 {
-        self.processed
+    /// The last report of this call's command.
+    pub(crate) fn last_output(&self) -> OutputReport {
+        self.output
     }
 
-    /// Did a call or a limit end the session before that?
-    pub(crate) fn is_ending(&self) -> bool {
-        self.is_ending
+    /// The same once the session has ended: the relay has sent a last one.
+    pub(crate) fn final_output(&mut self) -> OutputReport {
+        while let Ok(Received::Response(response)) = self.receive_or(Deadline::after(Duration::ZERO), None) {
+            if let Response::Output(report) = response {
+                self.output = *report;
+            }
+        }
+        self.output
     }
 
     pub(crate) fn receive_news(
@@ -165,8 +170,8 @@ impl RelayClient {
                 self.following = None;
                 Ok(WaitOutcome::Changed)
             }
-            Received::Response(Response::Output { processed, ending }) => {
-                (self.processed, self.is_ending) = (processed, ending);
+            Received::Response(Response::Output(report)) => {
+                self.output = *report;
                 self.following = None;
                 Ok(WaitOutcome::Changed)
             }
@@ -252,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_end_may_come_in_place_of_an_answer() {
-        for said in ["ended 3\n", "output 17\nended 3\n"] {
+        for said in ["ended 3\n", "output stage=typed processed=17\nended 3\n"] {
             let (mut client, _relay) = client(said);
             assert!(client.snapshot(Parts::INPUT).unwrap().is_none());
             assert_eq!(client.exit_code(), Some(3));

@@ -50,8 +50,6 @@ pub(crate) enum Mark {
     Reads { seq: u64 },
     /// It executes that text, the command that ends as `seq` begins; its output follows.
     Begun { seq: u64 },
-    /// For readers of one shell's marks: a command of an outer shell has ended.
-    Outer { code: i32 },
     /// Ours, but not the first of its kind and number, or not in its order.
     Stale,
 }
@@ -160,6 +158,11 @@ impl MarkParser {
         self.levels.pop();
     }
 
+    /// The offset in the log of the next byte.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// The offset up to which all marks are known.
     pub(crate) fn settled(&self) -> u64 {
         if self.held.is_empty() { self.offset } else { self.start }
@@ -210,7 +213,6 @@ impl MarkParser {
         };
         let (level, mark) = self.levels.iter_mut().enumerate().find_map(of)?;
         Some(match (self.only, mark) {
-            (Some(only), Mark::Done { code, .. }) if level < only => (level, Mark::Outer { code }),
             (Some(only), _) if level != only => (level, Mark::Stale),
             _ => (level, mark),
         })
@@ -262,7 +264,6 @@ impl Reached {
             | Mark::Shown { seq: 0 }
             | Mark::OutputEnd { seq: 0 }
             | Mark::Begun { seq: 0 }
-            | Mark::Outer { .. }
             | Mark::Stale => return Mark::Stale,
             Mark::Reads { seq } => (seq, Reads),
             Mark::Started { seq } => (seq - 1, Started),
@@ -440,9 +441,7 @@ mod tests {
         let only = |level: usize| expected.map(|(of, mark)| (of, if of == level { mark } else { Stale }));
         assert_eq!(own, only(0));
         let within = seen(MarkParser::resumed([SECRET, &inner], 0, 1, None));
-        let mut expected = only(1);
-        expected[6].1 = Outer { code: 7 };
-        assert_eq!(within, expected);
+        assert_eq!(within, only(1));
         // Its secret is not known.
         let other = MarkParser::new([SECRET], 0);
         assert!(seen(other).iter().all(|(level, _)| *level == 0));
@@ -630,7 +629,7 @@ mod tests {
                 OutputEnd { seq } => (seq * 8).saturating_sub(3),
                 Shown { seq } => (seq * 8).saturating_sub(2),
                 Mended { seq } => seq * 8 + 7,
-                Cleared { .. } | Unfinished { .. } | Reads { .. } | Begun { .. } | Outer { .. } | Stale => 0,
+                Cleared { .. } | Unfinished { .. } | Reads { .. } | Begun { .. } | Stale => 0,
             };
             let starts_nothing = matches!(mark, Started { seq: 0 } | OutputEnd { seq: 0 } | Shown { seq: 0 });
             let is_out = |seq: u64| counted.last().is_some_and(|last| place(last) == (seq + 1) * 8);

@@ -23,6 +23,8 @@ pub(super) struct Inner {
     seq: u64,
     /// How far the log had come before it was typed.
     offset: u64,
+    /// The text has been typed.
+    is_typed: bool,
 }
 
 impl Inner {
@@ -34,6 +36,7 @@ impl Inner {
             command: command.to_owned(),
             seq: place.seq.unwrap_or_default() + 1,
             offset: place.offset,
+            is_typed: false,
         })
     }
 }
@@ -51,7 +54,7 @@ impl Run<'_> {
 
     /// Waits until the shell, which may be remote, has drawn the typed text; returns the log's length then.
     pub(super) fn await_echo(&mut self) -> Result<u64> {
-        let Some(inner) = &self.inner else { return Ok(self.trace.next) };
+        let Some(inner) = &self.inner else { return Ok(self.seen) };
         let until = Deadline::after(READING).min(self.wishes.deadline);
         let (offset, keys) = (inner.offset, self.handover.keys.clone());
         loop {
@@ -69,15 +72,9 @@ impl Run<'_> {
         }
     }
 
-    /// Has this shell ended, so that one around it reports? An old mark of that one may have
-    /// been printed again: the relay has seen them all.
-    pub(super) fn look_for_outer(&mut self) -> Result<Option<Outcome>> {
-        let Some((_, code)) = self.trace.outer else { return Ok(None) };
-        let has_ended = self.relay.snapshot(Parts::NONE)?.is_some_and(|place| place.level < self.level);
-        if !has_ended {
-            self.trace.outer = None;
-        }
-        Ok(has_ended.then_some(Outcome::InnerEnded(code)))
+    /// Has this shell ended, so that one around it reports?
+    pub(super) fn look_for_outer(&self) -> Option<Outcome> {
+        self.progress.outer.map(|_| Outcome::InnerEnded(self.progress.outer_code))
     }
 
     /// Waits until the next call finds the outer shell at its prompt.
@@ -91,14 +88,16 @@ impl Run<'_> {
 
     /// Types the text, if the shell reads it by now.
     pub(super) fn hand_text_over(&mut self) -> Result<()> {
-        let (Some(inner), Some(reads)) = (&self.inner, self.trace.reads.take()) else { return Ok(()) };
+        let Some(inner) = self.inner.as_mut().filter(|inner| !inner.is_typed) else { return Ok(()) };
+        let Some(reads) = self.progress.reads else { return Ok(()) };
+        inner.is_typed = true;
         let drawn = sending::drawn(self.session, &mut self.relay, inner.offset, reads)?;
         let text = inner::text(&inner.secret, inner.seq, &drawn, &inner.command);
         // Some shells read it byte by byte: each part has its time.
         let mut parts = text.chunks(PART).peekable();
         while let Some(part) = parts.next() {
             if parts.peek().is_none() {
-                self.note_with_next(Handed::Next, self.trace.next);
+                self.note_with_next(Handed::Next, self.seen);
             }
             self.type_in(part)?;
         }

@@ -11,8 +11,9 @@ use crate::{
     cli,
     outcome::{Result, Trying},
     session::{
-        client::job::Handed,
-        shell::{self, LONGEST_SHOWN_HOOK, Stage},
+        Piece,
+        client::job::{Handed, Stage},
+        shell::{self, LONGEST_SHOWN_HOOK},
     },
     ts::{
         output::{self, Colours},
@@ -22,10 +23,11 @@ use crate::{
 
 impl Run<'_> {
     pub(super) fn stream_what_came(&mut self) -> Result<()> {
-        if !self.streams() || self.trace.begun.is_none() || self.trace.unfinished {
+        if !self.streams() || self.begun.is_none() || self.unfinished {
             return Ok(());
         }
         let range = self.shown_output(false)?;
+        self.leave_out_marks(&range)?;
         let settled = self.leave_out_echo(false)?;
         self.printer.from = self.printer.from.max(range.start);
         self.stream(range.end.min(settled))?;
@@ -38,22 +40,41 @@ impl Run<'_> {
         let Some(printed) = self.printer.printed().filter(|printed| *printed > self.confirmed) else {
             return;
         };
-        if self.unread.is_none()
-            && let Stage::Running { .. } = self.trace.stage
-        {
+        if self.unread.is_none() && self.progress.stage == Stage::Running {
             self.confirmed = printed;
             self.note_with_next(Handed::Printed, printed);
         }
+    }
+
+    /// Finds the marks of the shell in this range of the output, as far as that was not done before.
+    pub(super) fn leave_out_marks(&mut self, range: &Range<u64>) -> Result<()> {
+        let at = self.marks.offset();
+        self.marks.skip(range.start.saturating_sub(at));
+        let mut found = Vec::new();
+        let mut pieces = self.printer.log.pieces(self.marks.offset(), range.end);
+        while let Some(piece) = pieces.next()? {
+            match piece {
+                Piece::Gap(gone) => self.marks.skip(gone),
+                Piece::Bytes(block) => self.marks.feed(block, &mut found),
+            }
+        }
+        for mark in found {
+            let place = self.cuts.partition_point(|cut| cut.start < mark.start);
+            self.cuts.insert(place, mark.start..mark.end);
+        }
+        Ok(())
     }
 
     /// The range of the output, without: a line of ours that `set -v` shows, the end mark of fish, the
     /// newline that bash prints if a command has died of an interrupt of ours, the echo of those, and, as
     /// long as more may come, a possible prompt without marks.
     pub(super) fn shown_output(&self, complete: bool) -> Result<Range<u64>> {
-        let mut range = self.trace.output();
+        let Range { start, end } = self.progress.output();
+        let start = start.max(self.first);
+        let mut range = start..end.max(start);
         let start = range.start.max(range.end.saturating_sub(LONGEST_SHOWN_HOOK));
         let tail = self.printer.log.bytes(start, range.end).trying("read the output")?;
-        match (self.trace.shown, complete) {
+        match (self.progress.shown, complete) {
             (Some(shown), _) if range.contains(&shown) => {
                 let tail = self.printer.log.bytes(start.min(shown), shown).trying("read the output")?;
                 range.end = shown - shell::shown_hook(&tail, true) as u64;
@@ -64,11 +85,11 @@ impl Run<'_> {
                 let may_be_prompt =
                     if self.handover.can_look() { shell::unreported_prompt(&tail) } else { 0 };
                 // fish may report the end of an interrupted command only in its next prompt.
-                let fish_prompt = if self.trace.has_interrupted_fish { shell::fish_prompt(&tail) } else { 0 };
+                let fish_prompt = if self.has_interrupted_fish() { shell::fish_prompt(&tail) } else { 0 };
                 range.end -= may_be_ours.max(may_be_prompt).max(fish_prompt) as u64;
             }
         }
-        if self.trace.marks_end {
+        if self.progress.marks_end {
             let tail = &tail[..(range.end.saturating_sub(start) as usize).min(tail.len())];
             range.end -= shell::own_end(tail, complete) as u64;
         }
@@ -87,7 +108,7 @@ impl Run<'_> {
     }
 
     pub(super) fn stream(&mut self, end: u64) -> Result<()> {
-        if self.trace.begun.is_none() {
+        if self.begun.is_none() {
             return Ok(());
         }
         let range = self.printer.from..end;
@@ -95,7 +116,7 @@ impl Run<'_> {
         let mut stdout = io::stdout().lock();
         let printed = self
             .printer
-            .print(range, &mut self.trace.cuts, |bytes| cli::written(stdout.write_all(bytes)))
+            .print(range, &mut self.cuts, |bytes| cli::written(stdout.write_all(bytes)))
             .and_then(|()| cli::written(stdout.flush()));
         // Without a reader the command is of no use any more: it is interrupted.
         self.unread = printed.err();
@@ -130,7 +151,7 @@ impl Run<'_> {
                 give(line.as_bytes())?;
             }
             self.printer.from = part.start;
-            self.printer.print(part, &mut self.trace.cuts, &mut *give)?;
+            self.printer.print(part, &mut self.cuts, &mut *give)?;
             give(self.printer.rest())?;
         }
         Ok(())
@@ -146,7 +167,7 @@ impl Run<'_> {
     ) -> Result<()> {
         let what = format!("read the output of session '{}'", self.session.handle());
         self.look_at_newlines(&range)?;
-        let gap = self.printer.gap(&range, &self.trace.cuts, self.wishes.max).trying(what)?;
+        let gap = self.printer.gap(&range, &self.cuts, self.wishes.max).trying(what)?;
         let mut collected = Vec::new();
         let json = self.wishes.json;
         let mut give = |bytes: &[u8]| match json {
@@ -158,7 +179,7 @@ impl Run<'_> {
         };
         let mut left_out = gap.as_ref().map(|gap| gap.end - gap.start);
         if let Some(colours) = self.wishes.rendered {
-            let (log, cuts) = (&self.printer.log, &self.trace.cuts);
+            let (log, cuts) = (&self.printer.log, &self.cuts);
             let colours = colours == Colours::Kept;
             let (text, lost) = rendered::text(self.session, log, range.clone(), cuts, colours)?;
             let (text, count) = output::shortened(text, self.wishes.max, self.session.handle(), &range);

@@ -10,14 +10,11 @@ use super::{
 };
 use crate::{
     outcome::{Failure, Result},
-    session::{
-        client::{
-            Diagnosis, TerminalState,
-            job::Handed,
-            snapshot::{Parts, Snapshot},
-            waiting::{self, Waits},
-        },
-        shell::Stage,
+    session::client::{
+        Diagnosis, TerminalState,
+        job::{Handed, Stage},
+        snapshot::{Parts, Snapshot},
+        waiting::{self, Waits},
     },
     sys::deadline::Deadline,
     terminal::text,
@@ -66,7 +63,7 @@ impl Run<'_> {
         let Some(after) = self.question.after.filter(|_| self.question.look.has_passed()) else {
             return Ok(None);
         };
-        if !matches!(self.trace.stage, Stage::Running { .. }) {
+        if self.progress.stage != Stage::Running {
             self.question.look = Deadline::NEVER;
             return Ok(None);
         }
@@ -76,7 +73,7 @@ impl Run<'_> {
         };
         match now.asks(self.session, after)? {
             // Output that has come meanwhile belongs to the question, or is the command's end.
-            Some(Waits::Now) if now.offset > self.trace.next => self.question.note_change(),
+            Some(Waits::Now) if now.offset > self.seen => self.question.note_change(),
             Some(Waits::Now) if !self.is_stalled(&now) => return Ok(Some(now)),
             Some(Waits::Perhaps(again)) => {
                 self.question.interval = FIRST_LOOK;
@@ -93,7 +90,7 @@ impl Run<'_> {
     /// Another call goes on, whose output comes from `printed` on.
     pub(super) fn leave(&mut self, printed: u64) {
         // A command that has not begun was interrupted, and must not begin by being resumed.
-        if let Stage::Running { .. } = self.trace.stage {
+        if self.progress.stage == Stage::Running {
             self.is_left = true;
             let job = self.job(Handed::Printed, printed);
             self.relay.note_job(&job);
@@ -103,11 +100,8 @@ impl Run<'_> {
     /// The error for that.
     pub(super) fn asked(&mut self, waiting: &Snapshot) -> Result<Failure> {
         let handle = self.session.handle();
-        let diagnosis = Diagnosis::of_output(
-            self.session,
-            0,
-            self.trace.begun.map_or(Duration::ZERO, |begun| begun.elapsed()),
-        );
+        let diagnosis =
+            Diagnosis::of_output(self.session, 0, self.begun.map_or(Duration::ZERO, |begun| begun.elapsed()));
         let shown = match waiting.doing {
             TerminalState::Raw => match waiting::question(self.session, waiting.offset) {
                 Ok(Some(row)) => format!("; last line: '{}'", text::escaped(row.trim().as_bytes())),

@@ -10,9 +10,8 @@ use crate::{
         client::{
             Parts, RelayClient,
             input_history::{InputHistory, Mode},
-            job::Handed,
         },
-        shell::{CommandDelivery, CommandTracker},
+        shell::CommandDelivery,
     },
     sys::signals::Signals,
 };
@@ -35,19 +34,15 @@ impl<'a> Run<'a> {
         let deliver = if job.by_key { CommandDelivery::by_key } else { CommandDelivery::typed };
         let handover = deliver(session.dialect(job.level)?, job.beginning);
         let marks = session.marks(job.place, job.level, Some(job.last))?;
-        let trace = match job.handed {
-            Handed::Printed => CommandTracker::resumed(marks, job.place, job.last, job.beginning),
-            _ => CommandTracker::new(marks, job.place, job.last, job.lines, job.beginning),
-        };
-        let mut run = Run::new(session, wishes, signals, turn, log, trace, handover);
-        if job.handed == Handed::Next {
-            run.trace.note_typed(job.place);
+        let mut run = Run::new(session, wishes, signals, turn, log, marks, handover);
+        (run.level, run.attempts) = (job.level, 1);
+        (run.is_remote, run.is_nothing) = (job.is_remote, job.is_nothing);
+        if !run.relay.look_at_output()? {
+            return Err(session.ended());
         }
-        (run.level, run.ahead, run.attempts) = (job.level, job.ahead, 1);
-        (run.is_remote, run.is_nothing, run.trace.marks_end) = (job.is_remote, job.is_nothing, job.marks_end);
+        run.note(run.relay.last_output());
         run.answers = Some(AnswerEchoes { known: job.typed, pending: VecDeque::new() });
-        run.confirmed = job.place;
-        run.printer.from = job.place;
+        (run.first, run.confirmed) = (job.place, job.place);
         run.question.note_change();
         Ok(run)
     }
@@ -55,14 +50,14 @@ impl<'a> Run<'a> {
     /// Removes the echo of typed text from the output, as far as the log has been read; returns where the
     /// rest of one may begin. `over`: no more will come.
     pub(super) fn leave_out_echo(&mut self, over: bool) -> Result<u64> {
-        let end = self.trace.next;
+        let end = self.seen;
         let Some(answers) = &mut self.answers else { return Ok(end) };
         // Requested after the log was read: so we know the input for every echo.
         let now = self.relay.snapshot_with_typing(Parts::NONE, answers.known)?;
         if let Some(typing) = now.and_then(|now| now.typing) {
             answers.note(typing);
         }
-        answers.cut(&self.printer.log, end, over, &mut self.trace.cuts)
+        answers.cut(&self.printer.log, end, over, &mut self.cuts)
     }
 }
 

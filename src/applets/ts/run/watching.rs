@@ -7,8 +7,10 @@ use crate::{
     cli,
     outcome::{Failure, Result},
     session::{
-        client::{Diagnosis, GLANCE, Parts, PromptState, Snapshot, TerminalState, WaitOutcome, sending},
-        shell::{DeliveredBy, Dialect, LOOK, Stage},
+        client::{
+            Diagnosis, GLANCE, Parts, PromptState, Snapshot, TerminalState, WaitOutcome, job::Stage, sending,
+        },
+        shell::{DeliveredBy, LOOK},
     },
     sys::deadline::Deadline,
 };
@@ -128,33 +130,30 @@ impl Run<'_> {
     }
 
     fn watch_within(&mut self, limit: &mut Limit) -> Result<Outcome> {
-        let mut doubt = Recheck::new(self.trace.begun.is_some());
+        let mut doubt = Recheck::new(self.begun.is_some());
         let mut over = false;
+        // What was printed before the command was resumed has not been looked at.
+        let mut looked = if self.answers.is_some() { self.first } else { self.seen };
         loop {
-            let (had_begun, seen) = (self.trace.begun.is_some(), self.trace.next);
-            self.trace.look(&self.printer.log)?;
-            if std::mem::take(&mut self.trace.gap) {
-                self.look_behind_gap()?;
-            }
-            if self.trace.next > seen {
-                doubt.note_output(self.trace.begun.is_some());
+            if self.seen > looked {
+                looked = self.seen;
+                doubt.note_output(self.begun.is_some());
                 self.question.note_change();
             }
-            if self.trace.again && matches!(self.trace.stage, Stage::Typed) {
-                self.trace.again = false;
+            if self.progress.again && self.progress.stage == Stage::Typed {
+                self.progress.again = false;
                 self.hand_over_again()?;
                 doubt = Recheck::new(false);
             }
             self.hand_text_over()?;
-            if let Some(outcome) = self.look_for_outer()? {
+            if let Some(outcome) = self.look_for_outer() {
                 return Ok(outcome);
             }
             let mut soon = Deadline::NEVER;
-            if self.trace.unfinished && matches!(self.trace.stage, Stage::Done { .. } | Stage::Prompt { .. })
-            {
+            if self.unfinished && self.progress.is_done() {
                 return Ok(Outcome::Unfinished);
             }
-            if self.trace.unfinished {
+            if self.unfinished {
                 // Repeated output is not from this command.
                 if self.relay.snapshot(Parts::SHELL)?.is_some_and(|now| now.shell_waits) {
                     self.interrupt_unfinished()?;
@@ -162,13 +161,9 @@ impl Run<'_> {
                 }
                 soon = Deadline::after(GLANCE);
             }
-            if self.trace.begun.is_some() && !had_begun {
-                self.printer.from = self.trace.output().start;
-                self.printer.lost = self.trace.unseen;
-            }
             self.stream_what_came()?;
-            if let Stage::Done { code, .. } | Stage::Prompt { code, .. } = self.trace.stage {
-                return Ok(Outcome::Done(code));
+            if self.progress.is_done() {
+                return Ok(Outcome::Done(self.progress.code));
             }
             if over {
                 return Ok(Outcome::Ended);
@@ -202,10 +197,9 @@ impl Run<'_> {
         let signalled = self.signals.take() || self.unread.is_some();
         let Limit::Until(deadline) = *limit else { return };
         if signalled || deadline.has_passed() {
-            let (start, timeout) = (self.trace.output().start, self.wishes.timeout.unwrap_or_default());
+            let (start, timeout) = (self.progress.start, self.wishes.timeout.unwrap_or_default());
             self.diagnosis = Some(Diagnosis::of_output(self.session, start, timeout));
-            self.interrupted_at = Some(self.trace.next);
-            self.trace.has_interrupted_fish = self.handover.dialect == Dialect::Fish;
+            self.interrupted_at = Some(self.seen);
             let cause = if signalled { Cause::Signal } else { Cause::Timeout };
             let (again, give_up) = (Deadline::after(Duration::ZERO), Deadline::after(STUBBORN));
             *limit = Limit::Interrupted { cause, again, give_up };
@@ -232,9 +226,9 @@ impl Run<'_> {
                 self.await_shell()?;
                 return Ok(ControlFlow::Break(Outcome::GivenUp));
             }
-            if matches!(self.trace.stage, Stage::Taken { .. }) {
+            if self.progress.stage == Stage::Taken {
                 // It waits for the rest, and does not report that (`exec 2>file`).
-                self.trace.unfinished = true;
+                self.unfinished = true;
                 return Ok(ControlFlow::Continue(true));
             }
             // A key that is lost a second time will not come.
@@ -289,21 +283,7 @@ impl Run<'_> {
             return Ok(true);
         }
         self.interrupts += 1;
-        Ok(self.relay.interrupt_command(self.level, self.trace.seq())?.is_some())
-    }
-
-    /// The dropped part of a bounded log may have had marks: the command's end, too, which the relay has
-    /// seen.
-    fn look_behind_gap(&mut self) -> Result<()> {
-        let last = self.relay.snapshot(Parts::NONE)?.and_then(|now| now.last);
-        self.trace.look(&self.printer.log)?;
-        if let Stage::Running { seq, start } = self.trace.stage
-            && last >= Some(self.number_of(seq))
-            && let Some(done) = self.session.completion_from(self.number_of(seq))?
-        {
-            self.trace.stage = Stage::Done { start, end: self.trace.next.max(start), code: done.code };
-        }
-        Ok(())
+        Ok(self.relay.interrupt_command(self.level, self.progress.seq)?.is_some())
     }
 
     /// Our line has been typed, and the text has not begun: does the shell wait
@@ -342,14 +322,13 @@ impl Run<'_> {
         let patience = if self.handover.leaves_unfinished() { sending::REPEAT } else { Duration::ZERO };
         let mut again = Deadline::after(patience);
         loop {
-            self.trace.look(&self.printer.log)?;
-            if matches!(self.trace.stage, Stage::Done { .. } | Stage::Prompt { .. }) || deadline.has_passed()
-            {
+            if self.progress.is_done() || deadline.has_passed() {
                 return self.await_shell();
             }
-            if self.relay.news_or(deadline.min(again), None)? == WaitOutcome::Ended {
+            if self.await_output(deadline.min(again))? == WaitOutcome::Ended {
                 return Err(self.session.ended());
             }
+            self.signals.take();
             if again.has_passed() {
                 self.relay.interrupt()?;
                 again = Deadline::after(sending::REPEAT);
@@ -383,7 +362,7 @@ impl Run<'_> {
         // A shell that waits with the line editor on is at its prompt, or in `read -e`.
         let can_ask = self.handover.can_look() && self.looks < ATTEMPTS;
         let edits = || now.keys.as_ref().is_some_and(|modes| modes.bracketed_paste);
-        let unreported = waits && (self.session.ends_with_prompt(self.trace.next)? || can_ask && edits());
+        let unreported = waits && (self.session.ends_with_prompt(self.seen)? || can_ask && edits());
         Ok(unreported.then_some(UnreportedEnd::Unreported))
     }
 }
