@@ -259,14 +259,13 @@ impl CommandTracker {
             seq: self.last.saturating_add(1),
             start,
             end,
-            code: self.code,
+            code: self.outer.map_or(self.code, |(_, code)| code),
             again: self.again,
             has_started: self.has_started,
             marks_end: self.marks_end,
             unfinished: self.unfinished,
             reads: self.reads,
             outer: self.outer.map(|(offset, _)| offset),
-            outer_code: self.outer.map_or(0, |(_, code)| code),
             shown: self.shown,
         }
     }
@@ -481,10 +480,7 @@ mod tests {
         let reads = progress(Beginning::Text, &[(Some(Handed::InPart), "[R3]x[Q3]")]).reads;
         assert_eq!(reads, Some(printed("[R3]x").len() as u64));
         let ended = progress(Beginning::Mark, &[(WHOLE, "[R3]$ exit\r\n[C4]exit\r\n<D;9.4><A4>")]);
-        assert_eq!(
-            (ended.outer, ended.outer_code),
-            (Some(printed("[R3]$ exit\r\n[C4]exit\r\n").len() as u64), 9)
-        );
+        assert_eq!((ended.outer, ended.code), (Some(printed("[R3]$ exit\r\n[C4]exit\r\n").len() as u64), 9));
         assert_eq!(
             progress(Beginning::Mark, &[(WHOLE, "[R3]$ x\r\n[C4]<D;9.2>")]).outer,
             None,

@@ -74,7 +74,7 @@ pub(crate) struct Progress {
     /// The range of its output, as far as it is known by now.
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// The exit code, once it is done.
+    /// The exit code, once it is done, or that of its shell, once that has ended.
     pub(crate) code: i32,
     /// The shell, which has repaired its hooks, is at a prompt that will do: the command must be delivered again.
     pub(crate) again: bool,
@@ -86,9 +86,8 @@ pub(crate) struct Progress {
     pub(crate) unfinished: bool,
     /// The shell reads the text that is to be handed over, since this place of the log.
     pub(crate) reads: Option<u64>,
-    /// This shell has ended where an outer shell reported this exit code.
+    /// This shell has ended, as an outer shell reported at this place of the log.
     pub(crate) outer: Option<u64>,
-    pub(crate) outer_code: i32,
     /// The end of the hook that reports the end, as `set -v` has shown it.
     pub(crate) shown: Option<u64>,
 }
@@ -141,14 +140,15 @@ impl OutputReport {
         fields.number("seq", &mut progress.seq)?;
         fields.number("start", &mut progress.start)?;
         fields.number("end", &mut progress.end)?;
-        fields.number("code", &mut progress.code)?;
+        let mut code = u64::from(progress.code.cast_unsigned());
+        fields.number("code", &mut code)?;
+        progress.code = u32::try_from(code).ok()?.cast_signed();
         fields.flag("again", &mut progress.again);
         fields.flag("started", &mut progress.has_started);
         fields.flag("marks-end", &mut progress.marks_end);
         fields.flag("unfinished", &mut progress.unfinished);
         fields.maybe("reads", &mut progress.reads)?;
         fields.maybe("outer", &mut progress.outer)?;
-        fields.number("outer-code", &mut progress.outer_code)?;
         fields.maybe("shown", &mut progress.shown)
     }
 }

@@ -444,7 +444,6 @@ mod tests {
                     unfinished: true,
                     reads: Some(0),
                     outer: Some(5),
-                    outer_code: 6,
                     shown: Some(7),
                 },
             })),

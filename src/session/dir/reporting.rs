@@ -26,7 +26,7 @@ impl SessionDir {
     }
 
     /// The secrets that their marks carry.
-    pub(super) fn secrets(&self) -> Result<Vec<String>> {
+    pub(crate) fn secrets(&self) -> Result<Vec<String>> {
         Ok(self.levels()?.into_iter().map(|level| level.secret).collect())
     }
 

@@ -74,7 +74,7 @@ impl Run<'_> {
 
     /// Has this shell ended, so that one around it reports?
     pub(super) fn look_for_outer(&self) -> Option<Outcome> {
-        self.progress.outer.map(|_| Outcome::InnerEnded(self.progress.outer_code))
+        self.progress.outer.map(|_| Outcome::InnerEnded(self.progress.code))
     }
 
     /// Waits until the next call finds the outer shell at its prompt.

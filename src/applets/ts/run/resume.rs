@@ -11,7 +11,7 @@ use crate::{
             Parts, RelayClient,
             input_history::{InputHistory, Mode},
         },
-        shell::CommandDelivery,
+        shell::{CommandDelivery, MarkParser},
     },
     sys::signals::Signals,
 };
@@ -33,7 +33,7 @@ impl<'a> Run<'a> {
         })?;
         let deliver = if job.by_key { CommandDelivery::by_key } else { CommandDelivery::typed };
         let handover = deliver(session.dialect(job.level)?, job.beginning);
-        let marks = session.marks(job.place, job.level, Some(job.last))?;
+        let marks = MarkParser::new(session.secrets()?, job.place);
         let mut run = Run::new(session, wishes, signals, turn, log, marks, handover);
         (run.level, run.attempts) = (job.level, 1);
         (run.is_remote, run.is_nothing) = (job.is_remote, job.is_nothing);
