@@ -13,6 +13,7 @@ mod awaited_prompt;
 mod canonical_line;
 mod clients;
 mod command_tracker;
+mod command_watch;
 mod flow;
 mod foreground;
 mod helper_client;
@@ -35,6 +36,7 @@ pub(crate) mod setup;
 mod shutdown;
 mod snapshot;
 mod views;
+mod watched_command;
 
 use std::{
     fs::File,
@@ -67,6 +69,7 @@ use crate::{
 };
 use activity_tracker::ActivityTracker;
 use clients::{ClientId, Clients};
+use command_watch::CommandWatch;
 use flow::Flow;
 pub(crate) use helper_client::{HelperError, SpawnRequest, SpawnedChild, ask_helper, helper_version};
 use helper_client::{KeeperClient, KeeperNews};
@@ -191,6 +194,8 @@ pub(crate) struct Relay {
     interactive: bool,
     // The wait of a call for a shell that is free, and how often the session had changed at the last look.
     prompt_wait: Option<(ClientId, PromptWait, u64)>,
+    // The watch over the command that a call has delivered, and how long the log was at its last look.
+    command_watch: Option<(ClientId, CommandWatch, u64)>,
     phase: Phase,
     /// The cgroup that limits its processes, if there is one.
     cgroup: Option<Cgroup>,
@@ -254,6 +259,7 @@ impl Relay {
             looked: Input::default(),
             interactive: start.interactive,
             prompt_wait: None,
+            command_watch: None,
             phase: Phase::Running,
             cgroup: start.cgroup,
             is_kept: start.is_kept,
@@ -303,6 +309,7 @@ impl Relay {
                 self.type_on();
             }
             self.await_prompt();
+            self.watch_command();
             self.keep_screen();
             // Checked each time, because any write to a client may reveal that it has left.
             let runs = self.phase.command_runs();
@@ -406,6 +413,8 @@ impl Relay {
         let changes = self.recorder.changes();
         let prompt = self.prompt_wait.as_ref();
         let prompt = prompt.map_or(Deadline::NEVER, |(_, wait, seen)| wait.deadline(*seen != changes));
+        let command = self.command_watch.as_ref();
+        let command = command.map_or(Deadline::NEVER, |(_, watch, _)| watch.deadline());
         let others = self.recorder.deadline().min(self.clients.deadline()).min(self.judge_deadline());
         // A request that was read already does not wake poll(2).
         let unprocessed = if self.clients.unprocessed().is_some() {
@@ -413,7 +422,9 @@ impl Relay {
         } else {
             Deadline::NEVER
         };
-        poll_set.wait(linger.min(keyboard).min(limit).min(others).min(prompt).min(full).min(unprocessed))
+        poll_set.wait(
+            linger.min(keyboard).min(limit).min(others).min(prompt).min(command).min(full).min(unprocessed),
+        )
     }
 
     /// Ends the session if it has reached a limit. The limit is written first, so that the cause is known
@@ -471,8 +482,14 @@ impl Relay {
 
     /// Sends the calls that have delivered a command its progress, if the last reportable event ends at `told`.
     fn send_output(&mut self, told: u64) {
-        for id in self.clients.awaits_output(told) {
+        let news = self.command_watch.as_ref().filter(|(_, watch, _)| watch.has_news()).map(|(id, ..)| *id);
+        for id in self.clients.awaits_output(told, news) {
             let report = self.output_report(id);
+            if let Some((other, watch, _)) = &mut self.command_watch
+                && *other == id
+            {
+                watch.note_told();
+            }
             self.clients.respond(id, &Response::Output(Box::new(report)));
         }
     }

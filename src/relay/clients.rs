@@ -538,10 +538,13 @@ impl Clients {
     }
 
     /// The clients to which their command's progress is to be reported, if the last reportable event ends at
-    /// `told`.
-    pub(crate) fn awaits_output(&self, told: u64) -> Vec<ClientId> {
-        let curious = |client: &Client| matches!(client.wish, PendingRequest::Output { seen } if seen < told);
-        self.all.iter().filter(|(_, client)| curious(client)).map(|(id, _)| *id).collect()
+    /// `told`, and there is other news for the second.
+    pub(crate) fn awaits_output(&self, told: u64, news: Option<ClientId>) -> Vec<ClientId> {
+        let curious = |(id, client): &(&ClientId, &Client)| match client.wish {
+            PendingRequest::Output { seen } => seen < told || Some(**id) == news,
+            _ => false,
+        };
+        self.all.iter().filter(curious).map(|(id, _)| *id).collect()
     }
 
     /// The followers to notify that the session's state has changed this many times.
@@ -935,15 +938,16 @@ mod tests {
     fn a_runner_learns_of_output_that_it_has_not_read() {
         let mut clients = clients();
         let (id, runner) = come(&mut clients, b"follow 50 runs\n");
-        assert_eq!(clients.awaits_output(50), []);
-        assert_eq!(clients.awaits_output(80), [id]);
+        assert_eq!(clients.awaits_output(50, None), []);
+        assert_eq!(clients.awaits_output(50, Some(id)), [id]);
+        assert_eq!(clients.awaits_output(80, None), [id]);
         clients.respond(id, &Response::Output(Box::default()));
         assert_eq!(told(&runner), "output stage=typed\n");
         // Its other request is answered.
         (&runner).write_all(b"follow 90 runs\nturn\n").unwrap();
         receive(&mut clients, id);
         assert_eq!(told(&runner), "turn at-once\n");
-        assert_eq!(clients.awaits_output(100), []);
+        assert_eq!(clients.awaits_output(100, Some(id)), []);
     }
 
     #[test]
@@ -953,7 +957,7 @@ mod tests {
         assert_eq!(type_some(&mut clients, 2), "ab");
         assert_eq!(told(&runner), "typed 2\n");
         receive(&mut clients, id);
-        assert_eq!(clients.awaits_output(5), [id]);
+        assert_eq!(clients.awaits_output(5, None), [id]);
         assert_eq!(told(&runner), "");
     }
 

@@ -108,6 +108,14 @@ impl Jobs {
         }
     }
 
+    /// This call's command has been handed over again.
+    pub(crate) fn note_again(&mut self, owner: ClientId) {
+        let own = self.all.iter_mut().find(|entry| entry.owner == Some(owner));
+        if let Some(tracker) = own.and_then(|entry| entry.tracker.as_mut()) {
+            tracker.note_handed(Handed::Whole, 0);
+        }
+    }
+
     /// This call's command is being interrupted.
     pub(crate) fn note_interrupted(&mut self, owner: ClientId) {
         let own = self.all.iter_mut().find(|entry| entry.owner == Some(owner));

@@ -8,12 +8,14 @@ use std::{
 };
 
 use crate::{
-    relay::{Relay, activity_tracker::Look, clients::ClientId, flow::Flow, foreground},
+    relay::{
+        Relay, activity_tracker::Look, clients::ClientId, command_watch::CommandWatch, flow::Flow, foreground,
+    },
     session::{
         Because, ProgramSaid, REPORT, Report, ReportState, SaidNotice,
         client::{
             INTERRUPT, PromptState, TerminalState,
-            job::{LeftJob, OutputReport},
+            job::{LeftJob, OutputReport, Progress},
             protocol::{KeyModes, RelayRequest, Response},
             snapshot::{Folder, Front, Input, Parts, Snapshot},
         },
@@ -39,6 +41,7 @@ impl Relay {
             RelayRequest::Job(job) => {
                 let typed = self.journal.total();
                 self.recorder.note_job(id, job, typed);
+                self.watch(id, &job);
                 return None;
             }
             RelayRequest::Text { bytes } => {
@@ -50,7 +53,10 @@ impl Relay {
                 return None;
             }
             RelayRequest::Attach => match self.recorder.jobs_mut().attach(id) {
-                Some(Ok(job)) => Response::Job(Box::new(job)),
+                Some(Ok(job)) => {
+                    self.watch_again(id, &job);
+                    Response::Job(Box::new(job))
+                }
                 Some(Err(lost)) => Response::Refused { why: lost.why().into() },
                 None => Response::NoJob,
             },
@@ -95,7 +101,10 @@ impl Relay {
                     return Some(Response::Refused { why: "the command has ended".into() });
                 }
                 self.recorder.jobs_mut().note_interrupted(id);
-                self.interrupt();
+                match &mut self.command_watch {
+                    Some((other, watch, _)) if *other == id => watch.interrupt(),
+                    _ => self.interrupt(),
+                }
                 Response::Noted
             }
             RelayRequest::Press { byte } => self.press(byte),
@@ -139,10 +148,16 @@ impl Relay {
 
     /// What this call is told of its command.
     pub(super) fn output_report(&self, id: ClientId) -> OutputReport {
+        let watch = self.command_watch.as_ref().filter(|(other, ..)| *other == id).map(|(_, watch, _)| watch);
+        let progress = self.recorder.jobs().progress(id).unwrap_or_default();
+        let is_incomplete = watch.is_some_and(CommandWatch::is_incomplete);
         OutputReport {
             processed: self.recorder.output_bytes(),
             is_ending: self.ending.has_cause(),
-            progress: self.recorder.jobs().progress(id).unwrap_or_default(),
+            progress: Progress { unfinished: progress.unfinished || is_incomplete, ..progress },
+            trouble: watch.and_then(CommandWatch::trouble),
+            is_stalled: watch.is_some_and(CommandWatch::is_stalled),
+            interrupts: watch.map_or(0, |watch| u64::from(watch.interrupts())),
         }
     }
 
@@ -171,7 +186,7 @@ impl Relay {
     }
 
     /// Has the shell of that level, if it is the one that reports, reported that command as done?
-    fn has_ended(&mut self, level: usize, seq: u64) -> bool {
+    pub(super) fn has_ended(&mut self, level: usize, seq: u64) -> bool {
         self.read_what_was_printed();
         let (now, last) = self.recorder.level();
         now == level && last.is_some_and(|last| last >= seq)

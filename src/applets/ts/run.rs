@@ -87,9 +87,9 @@ use crate::{
         OutputLog, SessionDir, StateDir,
         client::{
             Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState, WaitOutcome,
-            job::{Handed, Job, OutputReport, Progress, Stage},
+            job::{Handed, Job, OutputReport, Progress, Stage, Trouble},
         },
-        shell::{self, ACCEPT, Beginning, CommandDelivery, DeliveredBy, Dialect, MarkParser, ShellCommand},
+        shell::{self, Beginning, CommandDelivery, DeliveredBy, Dialect, MarkParser, ShellCommand},
     },
     sys::{
         deadline::Deadline,
@@ -238,18 +238,14 @@ struct Run<'a> {
     confirmed: u64,
     // It goes on, and is for another call to resume.
     is_left: bool,
-    // How often it has been handed over, and the shell asked how it has ended.
-    attempts: u32,
-    looks: u32,
     // Has the turn, and so keeps other runs waiting, as long as it is open.
     relay: RelayClient,
     progress: Progress,
+    trouble: Option<Trouble>,
     // The log's length then.
     seen: u64,
     // When its output was first seen to have begun.
     begun: Option<Instant>,
-    // It is incomplete: the shell waits for the rest.
-    unfinished: bool,
     printer: Printer,
     // The marks in its output, and what else is not to be printed, in order.
     marks: MarkParser,
@@ -258,7 +254,7 @@ struct Run<'a> {
     // For a resumed command.
     answers: Option<AnswerEchoes>,
     // How often it has been interrupted.
-    interrupts: usize,
+    interrupts: u64,
     // The diagnosis when the command was interrupted, and the log's length then.
     diagnosis: Option<Diagnosis>,
     interrupted_at: Option<u64>,
@@ -390,13 +386,11 @@ impl<'a> Run<'a> {
             first: 0,
             confirmed: 0,
             is_left: false,
-            attempts: 0,
-            looks: 0,
             relay,
             progress: Progress::default(),
+            trouble: None,
             seen: 0,
             begun: None,
-            unfinished: false,
             printer: Printer::new(log, wishes.strip),
             marks,
             cuts: Vec::new(),
@@ -412,7 +406,6 @@ impl<'a> Run<'a> {
 
     /// Types what hands the command over.
     fn hand_over(&mut self) -> Result<()> {
-        self.attempts += 1;
         let CommandDelivery { by, beginning, .. } = self.handover;
         let place = self.seen;
         // Then nothing shows the typed text, nor that it ends.
@@ -575,10 +568,6 @@ impl<'a> Run<'a> {
 
     /// Waits until the next call finds the shell at its prompt, if there will be one.
     fn await_next_prompt(&mut self, interrupted: bool) -> Result<Next> {
-        if self.progress.again {
-            // The present prompt was made without our hooks.
-            self.type_in(ACCEPT)?;
-        }
         let mut deadline = Deadline::after(LAST_PROMPT);
         let mut begun = false;
         loop {
@@ -643,7 +632,7 @@ impl<'a> Run<'a> {
             return;
         }
         (self.progress, self.seen) = (report.progress, report.processed);
-        self.unfinished |= self.progress.unfinished;
+        (self.trouble, self.interrupts) = (report.trouble, report.interrupts);
         if self.progress.has_begun() && self.begun.is_none() {
             self.begun = Some(Instant::now());
         }

@@ -65,6 +65,22 @@ worded! {
     }
 }
 
+worded! {
+    /// Why nothing more will be known of a command.
+    pub(crate) enum Trouble {
+        /// The shell has not taken it.
+        PassedOver = "passed-over",
+        /// It was interrupted before the shell took it.
+        Interrupted = "interrupted",
+        /// The shell, which wanted the rest of it, has been interrupted, and is not back at its prompt.
+        Unfinished = "unfinished",
+        /// Another program has replaced the shell.
+        Replaced = "replaced",
+        /// The shell is back at its prompt, and cannot report how it ended.
+        Unreported = "unreported",
+    }
+}
+
 /// The progress of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
@@ -116,6 +132,11 @@ pub(crate) struct OutputReport {
     /// A call or a limit is ending the session.
     pub(crate) is_ending: bool,
     pub(crate) progress: Progress,
+    pub(crate) trouble: Option<Trouble>,
+    /// Its output cannot be written.
+    pub(crate) is_stalled: bool,
+    /// How often it has been interrupted.
+    pub(crate) interrupts: u64,
 }
 
 impl OutputReport {
@@ -137,6 +158,9 @@ impl OutputReport {
         fields.word("stage", &mut progress.stage, Stage::word, Stage::parse)?;
         fields.number("processed", &mut self.processed)?;
         fields.flag("ending", &mut self.is_ending);
+        fields.maybe_word("trouble", &mut self.trouble, Trouble::word, Trouble::parse)?;
+        fields.flag("stalled", &mut self.is_stalled);
+        fields.number("interrupts", &mut self.interrupts)?;
         fields.number("seq", &mut progress.seq)?;
         fields.number("start", &mut progress.start)?;
         fields.number("end", &mut progress.end)?;

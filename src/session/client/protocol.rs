@@ -354,7 +354,7 @@ mod tests {
             Activity, Because, ProgramSaid, Report, ReportState,
             client::{
                 input_history::{InputHistory, Keys, Mode},
-                job::{Handed, LeftJob, Progress, Stage},
+                job::{Handed, LeftJob, Progress, Stage, Trouble},
                 snapshot::{Folder, Front, Input, Reads},
             },
             shell::Beginning,
@@ -432,6 +432,9 @@ mod tests {
             Response::Output(Box::new(OutputReport {
                 processed: 4_087,
                 is_ending: true,
+                trouble: Some(Trouble::PassedOver),
+                is_stalled: true,
+                interrupts: 2,
                 progress: Progress {
                     stage: Stage::PromptBegun,
                     seq: 1,

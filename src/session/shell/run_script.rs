@@ -22,10 +22,10 @@ pub(crate) const ACCEPT: &[u8] = b"\x1b[25;7~";
 /// Has it drop the line that is begun.
 pub(crate) const CLEAR: &[u8] = b"\x1b[25;6~";
 
-/// Ends a readline prompt with its own line (a search, which a program's question to its terminal may begin
-/// in vi mode: `?` of the answer). If there is none, it means nothing, or is a character of the line that
-/// `TAKE` replaces.
-const ABORT: &[u8] = b"\x07";
+/// The same, after the end of a readline prompt with its own line (a search, which a program's question to its
+/// terminal may begin in vi mode: `?` of the answer). If there is none, the key before means nothing, or is a
+/// character of the line that `TAKE` replaces.
+const ABORT_AND_TAKE: &[u8] = b"\x07\x1b[25;8~";
 
 /// A line that is longer is not worth showing: it is loaded.
 const LONGEST_SHOWN: usize = 4 * 1024;
@@ -143,9 +143,14 @@ impl CommandDelivery {
         CommandDelivery::of(dialect, DeliveredBy::DrawnLine, beginning, line)
     }
 
-    /// The keys to type before the key if that was lost.
-    pub(crate) fn before_again(&self) -> &'static [u8] {
-        if self.dialect == Dialect::Bash { ABORT } else { b"" }
+    /// The keys to type if the key was lost; `None`: it is not delivered by one.
+    pub(crate) fn again(&self) -> Option<&'static [u8]> {
+        let keys = match self.dialect {
+            Dialect::Bash => ABORT_AND_TAKE,
+            Dialect::Fish => LOOK,
+            Dialect::Zsh | Dialect::Posix => TAKE,
+        };
+        (self.by == DeliveredBy::Key).then_some(keys)
     }
 
     /// The shell can be asked how the command has ended.

@@ -23,7 +23,7 @@ use crate::{
 
 impl Run<'_> {
     pub(super) fn stream_what_came(&mut self) -> Result<()> {
-        if !self.streams() || self.begun.is_none() || self.unfinished {
+        if !self.streams() || self.begun.is_none() || self.progress.unfinished {
             return Ok(());
         }
         let range = self.shown_output(false)?;
@@ -94,7 +94,7 @@ impl Run<'_> {
             range.end -= shell::own_end(tail, complete) as u64;
         }
         // A shell inside the session's own gets each as from a keyboard, which is echoed.
-        let most = if self.level > 0 { self.interrupts } else { 0 };
+        let most = if self.level > 0 { self.interrupts as usize } else { 0 };
         let Some(interrupted) = self.interrupted_at else { return Ok(range) };
         // An interrupt before the command's start may be echoed behind its beginning.
         let (at, least) = if interrupted < range.start { (range.start, 1) } else { (interrupted, 0) };

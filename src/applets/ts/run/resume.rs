@@ -35,8 +35,7 @@ impl<'a> Run<'a> {
         let handover = deliver(session.dialect(job.level)?, job.beginning);
         let marks = MarkParser::new(session.secrets()?, job.place);
         let mut run = Run::new(session, wishes, signals, turn, log, marks, handover);
-        (run.level, run.attempts) = (job.level, 1);
-        (run.is_remote, run.is_nothing) = (job.is_remote, job.is_nothing);
+        (run.level, run.is_remote, run.is_nothing) = (job.level, job.is_remote, job.is_nothing);
         if !run.relay.look_at_output()? {
             return Err(session.ended());
         }
