@@ -414,7 +414,10 @@ impl Relay {
         let prompt = self.prompt_wait.as_ref();
         let prompt = prompt.map_or(Deadline::NEVER, |(_, wait, seen)| wait.deadline(*seen != changes));
         let command = self.command_watch.as_ref();
-        let command = command.map_or(Deadline::NEVER, |(_, watch, _)| watch.deadline());
+        let command = command.map_or(Deadline::NEVER, |(_, watch, seen)| {
+            let has_printed = *seen != self.recorder.output_bytes();
+            if has_printed { Deadline::after(Duration::ZERO) } else { watch.deadline() }
+        });
         let others = self.recorder.deadline().min(self.clients.deadline()).min(self.judge_deadline());
         // A request that was read already does not wake poll(2).
         let unprocessed = if self.clients.unprocessed().is_some() {
@@ -838,9 +841,9 @@ impl Relay {
         }
         let status = self.phase.over().and_then(|(status, _)| status);
         let lock = &self.pending.lock;
-        let with_command = |(id, _)| self.recorder.jobs().progress(id).map(|_| (id, self.output_report(id)));
-        let last: Vec<_> = self.clients.all().filter_map(with_command).collect();
-        let unlocked = self.clients.send_end(status.map(ExitStatus::number), &last, || lock.unlock());
+        let delivers = |id: &ClientId| self.recorder.jobs().progress(*id).is_some();
+        let last = self.clients.turn().filter(delivers).map(|id| (id, self.output_report(id)));
+        let unlocked = self.clients.send_end(status.map(ExitStatus::number), last, || lock.unlock());
         drop((self.clients, self.listener));
         unlocked.trying("unlock the session")
     }

@@ -499,8 +499,12 @@ impl Clients {
     fn say(&mut self, id: ClientId, response: String) {
         let Some(client) = self.all.get_mut(&id) else { return };
         client.wish = PendingRequest::None;
-        // It may be long: it stays in one piece of memory. Earlier responses have been sent.
-        client.outbox = response.into_bytes();
+        // It may be long: it stays in one piece of memory. Earlier responses have been sent, or the last is the
+        // report of the end.
+        match client.outbox.is_empty() {
+            true => client.outbox = response.into_bytes(),
+            false => client.outbox.extend_from_slice(response.as_bytes()),
+        }
         if client.send() {
             self.bound(id);
         } else {
@@ -510,7 +514,7 @@ impl Clients {
 
     /// Notifies the client that has exclusive access, unless it was notified before.
     fn give_turn(&mut self) {
-        let Some(id) = self.turns.front().copied() else { return };
+        let Some(id) = self.turn() else { return };
         let wish = self.all.get(&id).map(|client| client.wish);
         let Some(PendingRequest::Turn { queued, at_prompt }) = wish else { return };
         self.respond(id, &Response::Turn { queued, asked: self.asked });
@@ -519,9 +523,14 @@ impl Clients {
         }
     }
 
+    /// The client that has the session to itself.
+    pub(crate) fn turn(&self) -> Option<ClientId> {
+        self.turns.front().copied()
+    }
+
     /// The client for which the shell is to be at its prompt.
     pub(crate) fn awaits_prompt(&self) -> Option<ClientId> {
-        let id = self.turns.front().copied()?;
+        let id = self.turn()?;
         self.all.get(&id).filter(|client| client.wish == PendingRequest::Prompt).map(|_| id)
     }
 
@@ -570,12 +579,12 @@ impl Clients {
     }
 
     /// Reports to followers that the session has ended, once `let_go` has made that true: a receiver may look
-    /// at once. Nothing is received after that. Calls that have delivered a command get its `last` report first,
-    /// whether they follow or not.
+    /// at once. Nothing is received after that. The call that has delivered a command gets its `last` report first,
+    /// whether it follows or not.
     pub(crate) fn send_end(
         &mut self,
         code: Option<i32>,
-        last: &[(ClientId, OutputReport)],
+        last: Option<(ClientId, OutputReport)>,
         let_go: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
         let gone = let_go();
@@ -585,15 +594,15 @@ impl Clients {
                 PendingRequest::News { .. } | PendingRequest::Output { .. } | PendingRequest::Standing { .. }
             )
         };
-        let is_told = |id: &ClientId| last.iter().any(|(told, _)| told == id);
-        let followers = self.all.iter().filter(|(id, client)| follows(client) && !is_told(id));
+        let delivers = |id: &ClientId| last.is_some_and(|(other, _)| other == *id);
+        let followers = self.all.iter().filter(|(id, client)| follows(client) && !delivers(id));
         let followers: Vec<ClientId> = followers.map(|(id, _)| *id).collect();
         let ended = Response::Ended { code };
         for id in followers {
             self.respond(id, &ended);
         }
-        for (id, report) in last {
-            self.say(*id, Response::Output(Box::new(*report)).encode() + &ended.encode());
+        if let Some((id, report)) = last {
+            self.say(id, Response::Output(Box::new(report)).encode() + &ended.encode());
         }
         gone
     }
@@ -1028,7 +1037,7 @@ mod tests {
         let (_, follower) = come(&mut clients, b"follow 7\n");
         let (_, other) = come(&mut clients, b"turn\n");
         assert_eq!(told(&other), "turn at-once\n");
-        let error = clients.send_end(Some(3), &[], || {
+        let error = clients.send_end(Some(3), None, || {
             assert_eq!(told(&follower), "");
             Err(ErrorKind::StorageFull.into())
         });

@@ -93,16 +93,17 @@ impl CommandTracker {
         }
     }
 
-    /// Its call has come so far with delivering it.
+    /// How far its call has got with delivering it.
     pub(crate) fn note_handed(&mut self, handed: Handed, place: u64) {
         match handed {
             Handed::Whole => self.again = false,
             // The text is asked for first.
             Handed::InPart if self.beginning == Beginning::Text => self.take(place),
             Handed::Next if self.beginning != Beginning::Text => self.take(place),
+            Handed::Asked | Handed::Foreign => self.take(place),
             // The typed text is drawn to the end already, so its output begins there.
             Handed::Printed if matches!(self.stage, Stage::Typed | Stage::Taken) => self.begin(place),
-            Handed::Queued | Handed::InPart | Handed::Next | Handed::Printed | Handed::Asked => {}
+            Handed::Queued | Handed::InPart | Handed::Next | Handed::Printed => {}
         }
     }
 
@@ -122,6 +123,11 @@ impl CommandTracker {
 
     fn finish(&mut self, end: u64, code: i32) {
         (self.stage, self.end, self.code) = (Stage::Done, end.max(self.start), code);
+    }
+
+    /// The shell has put its hooks back: it is to be given the command again, or, if that is done, a new prompt.
+    pub(crate) fn is_mended(&self) -> bool {
+        self.again
     }
 
     /// Nothing more that is printed belongs to it.
@@ -162,7 +168,7 @@ impl CommandTracker {
             Stage::Done | Stage::PromptBegun | Stage::Prompt => (self.end, true),
             Stage::Typed | Stage::Taken => return,
         };
-        let mut bytes = log(self.start..end.min(self.start + LONGEST_OF_FISH));
+        let mut bytes = log(self.start..end.min(self.start.saturating_add(LONGEST_OF_FISH)));
         if over && self.is_interrupted {
             // The interrupt may have come before the last of them.
             bytes.push(b'\r');
@@ -203,7 +209,9 @@ impl CommandTracker {
                     self.begin(found.end);
                 }
             }
-            (Stage::Taken, Mark::Reads { seq }) if seq + 1 == own => self.reads = Some(found.start),
+            (Stage::Taken, Mark::Reads { seq }) if seq.saturating_add(1) == own => {
+                self.reads = Some(found.start)
+            }
             (Stage::Taken, Mark::Begun { seq }) if seq == own => {
                 self.has_started = true;
                 self.begin(found.end);
@@ -215,7 +223,7 @@ impl CommandTracker {
                     // It has not been read.
                     Beginning::Text => found.start,
                     _ => {
-                        let shown = log(self.from..found.start.min(self.from + LONGEST_SHOWN));
+                        let shown = log(self.from..found.start.min(self.from.saturating_add(LONGEST_SHOWN)));
                         self.from + after_lines(&shown, self.lines) as u64
                     }
                 };
@@ -260,7 +268,6 @@ impl CommandTracker {
             start,
             end,
             code: self.outer.map_or(self.code, |(_, code)| code),
-            again: self.again,
             has_started: self.has_started,
             marks_end: self.marks_end,
             unfinished: self.unfinished,
@@ -277,6 +284,8 @@ mod tests {
     use crate::{rounds::rounds, session::shell::MarkParser};
 
     const LAST: u64 = 3;
+    /// Before the command.
+    const PROMPTS: &str = "<A3><B3>[A3][B3]";
 
     /// What is printed, with `[R3]` for the mark of that kind and number, and `<R3>` for one of the shell around
     /// it.
@@ -308,10 +317,10 @@ mod tests {
         steps: &[(Option<Handed>, &str)],
         mut length: impl FnMut() -> usize,
     ) -> (CommandTracker, String) {
-        let mut log = String::new();
-        let mut marks = MarkParser::resumed(["outer", "own"], 0, 1, Some(LAST));
-        let mut outer = MarkParser::resumed(["outer", "own"], 0, 0, Some(LAST));
-        let mut tracker = CommandTracker::new(job, is_fish, 0);
+        let mut log = printed(PROMPTS);
+        let mut marks = MarkParser::new(["outer", "own"], 0);
+        marks.feed(log.as_bytes(), &mut Vec::new());
+        let mut tracker = CommandTracker::new(job, is_fish, log.len() as u64);
         for (handed, text) in steps {
             if let Some(handed) = handed {
                 tracker.note_handed(*handed, log.len() as u64);
@@ -321,13 +330,8 @@ mod tests {
             while !rest.is_empty() {
                 let (bytes, behind) = rest.split_at(length().clamp(1, rest.len()));
                 rest = behind;
-                let (mut found, mut others, begin) = (Vec::new(), Vec::new(), log.len() as u64);
+                let (mut found, begin) = (Vec::new(), log.len() as u64);
                 marks.feed(bytes, &mut found);
-                outer.feed(bytes, &mut others);
-                found.retain(|found| found.level == 1);
-                others.retain(|found| found.level == 0);
-                found.extend(others);
-                found.sort_by_key(|found| found.start);
                 log += std::str::from_utf8(bytes).unwrap();
                 let read =
                     |range: Range<u64>| log.as_bytes()[range.start as usize..range.end as usize].to_vec();
@@ -336,6 +340,11 @@ mod tests {
             }
         }
         (tracker, log)
+    }
+
+    /// The offset behind this.
+    fn behind(text: &str) -> u64 {
+        (printed(PROMPTS) + &printed(text)).len() as u64
     }
 
     struct Case {
@@ -466,10 +475,12 @@ mod tests {
 
     #[test]
     fn a_shell_that_has_to_mend_its_hooks_gets_the_command_again() {
-        let mended = "[N3]$ [D;0.4][A4]$ [B4]";
-        assert!(progress(Beginning::Mark, &[(WHOLE, mended)]).again);
-        assert_eq!(progress(Beginning::Mark, &[(WHOLE, mended)]).seq, LAST + 2);
-        assert!(!progress(Beginning::Mark, &[(WHOLE, mended), (WHOLE, "")]).again);
+        let job = Job { last: LAST, level: 1, ..Job::default() };
+        let mended = (WHOLE, "[N3]$ [D;0.4][A4]$ [B4]");
+        let tracker = after(&job, false, &[mended], || usize::MAX).0;
+        assert!(tracker.is_mended());
+        assert_eq!(tracker.progress().seq, LAST + 2);
+        assert!(!after(&job, false, &[mended, (WHOLE, "")], || usize::MAX).0.is_mended());
     }
 
     #[test]
@@ -478,16 +489,16 @@ mod tests {
         assert!(seen.unfinished && !seen.has_started);
         assert!(progress(Beginning::Line, &[(NEXT, "echo '\r\n[P3]> ")]).unfinished);
         let reads = progress(Beginning::Text, &[(Some(Handed::InPart), "[R3]x[Q3]")]).reads;
-        assert_eq!(reads, Some(printed("[R3]x").len() as u64));
+        assert_eq!(reads, Some(behind("[R3]x")));
         let ended = progress(Beginning::Mark, &[(WHOLE, "[R3]$ exit\r\n[C4]exit\r\n<D;9.4><A4>")]);
-        assert_eq!((ended.outer, ended.code), (Some(printed("[R3]$ exit\r\n[C4]exit\r\n").len() as u64), 9));
+        assert_eq!((ended.outer, ended.code), (Some(behind("[R3]$ exit\r\n[C4]exit\r\n")), 9));
         assert_eq!(
             progress(Beginning::Mark, &[(WHOLE, "[R3]$ x\r\n[C4]<D;9.2>")]).outer,
             None,
             "it is an old one"
         );
         let shown = progress(Beginning::Mark, &[(WHOLE, "[R3]$ x\r\n[C4]a\r\nhook[V4]\r\n")]).shown;
-        assert_eq!(shown, Some(printed("[R3]$ x\r\n[C4]a\r\nhook").len() as u64));
+        assert_eq!(shown, Some(behind("[R3]$ x\r\n[C4]a\r\nhook")));
     }
 
     #[test]
@@ -497,7 +508,7 @@ mod tests {
         let (mut tracker, _) = after(&job, true, &[(WHOLE, "[R3]x\r\n[C4]\u{1b}[m")], || usize::MAX);
         assert_eq!(tracker.progress().output(), tracker.start..tracker.start);
         tracker.note_interrupted();
-        let text = printed("[R3]x\r\n[C4]\u{1b}[m");
+        let text = printed(PROMPTS) + &printed("[R3]x\r\n[C4]\u{1b}[m");
         let end = text.len() as u64;
         let done = FoundMark { mark: Mark::Done { seq: 4, code: 130 }, level: 1, start: end, end: end + 9 };
         let read = |range: Range<u64>| text.as_bytes()[range.start as usize..range.end as usize].to_vec();

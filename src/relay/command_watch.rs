@@ -28,12 +28,13 @@ const BEGIN_NOW: Duration = Duration::from_millis(100);
 /// How often a command is delivered, and its shell asked how it has ended: a key may be lost in the middle of
 /// another, and a shell may have to repair its hooks first.
 const ATTEMPTS: u32 = 4;
-/// How long a shell may take back to its prompt, if it is to drop a command.
-const DROPPING: Duration = Duration::from_secs(3);
+/// How long a shell may take to return to its prompt when it is told to drop a command, and a command to end when
+/// it is interrupted.
+const STUBBORN: Duration = Duration::from_secs(3);
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LATER_LOOKS: Duration = Duration::from_secs(5);
 
-/// What the watch can learn about the shell, and do to it, besides.
+/// What the watch can learn about the shell, and do to it, besides what [`Shell`] offers.
 pub(crate) trait CommandShell: Shell {
     /// Can its output not be written, so that the log does not show its state?
     fn is_stalled(&mut self) -> bool;
@@ -54,24 +55,25 @@ pub(crate) struct CommandWatch {
     // How often it has been handed over, and the shell asked how it has ended.
     attempts: u32,
     looks: u32,
-    // The command is being interrupted: when to do it again, and how often it has been done.
+    // The command is being interrupted: when to do it again, until when, and how often it has been done.
     again: Option<Deadline>,
+    give_up: Deadline,
     interrupts: u32,
     // The shell waits for the rest of the command: when to interrupt it, and when that is given up.
     dropping: Option<(Deadline, Deadline)>,
     is_incomplete: bool,
-    has_accepted: bool,
     trouble: Option<Trouble>,
     is_stalled: bool,
-    // There is something that no output tells its call: that a command which prints nothing has begun, or that
-    // one has ended whose shell draws no prompt.
+    // Its call is to be told something: a command that prints nothing has begun, say, or one has ended, and its
+    // shell draws no prompt.
     has_news: bool,
-    has_told: (bool, bool),
+    told_begun: bool,
+    told_done: bool,
     look: Deadline,
 }
 
 impl CommandWatch {
-    /// Of a command of the shell at this level that was delivered, or is resumed once it `has_begun`.
+    /// Of a command that the shell at this level is given now.
     pub(crate) fn new(delivery: CommandDelivery, level: usize, has_begun: bool) -> CommandWatch {
         CommandWatch {
             delivery,
@@ -80,21 +82,23 @@ impl CommandWatch {
             attempts: 1,
             looks: 0,
             again: None,
+            give_up: Deadline::NEVER,
             interrupts: 0,
             dropping: None,
             is_incomplete: false,
-            has_accepted: false,
             trouble: None,
             is_stalled: false,
             has_news: false,
-            has_told: (has_begun, false),
+            told_begun: false,
+            told_done: false,
             look: Deadline::after(Duration::ZERO),
         }
     }
 
-    /// Interrupts the command until it has ended.
+    /// Interrupts the command until it has ended, for a while.
     pub(crate) fn interrupt(&mut self) {
         self.again = Some(Deadline::after(Duration::ZERO));
+        self.give_up = Deadline::after(STUBBORN);
         self.doubt.hurry();
         self.look = Deadline::after(Duration::ZERO);
     }
@@ -104,7 +108,7 @@ impl CommandWatch {
         self.interrupts
     }
 
-    /// The shell waits for the rest of the command, as far as it does not report that itself.
+    /// The shell waits for the rest of the command, and has not reported that itself.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.is_incomplete
     }
@@ -137,29 +141,33 @@ impl CommandWatch {
         (self.trouble, self.has_news) = (Some(trouble), true);
     }
 
-    /// Looks at the shell; `has_printed`: for the first time since something was printed. Was the command
-    /// delivered again?
-    pub(crate) fn look(&mut self, shell: &mut impl CommandShell, now: &Progress, has_printed: bool) -> bool {
+    /// Looks at the shell. `has_printed`: for the first time since something was printed. `mended`: the shell
+    /// has put its hooks back. Returns whether it has been given the keys that it needs then.
+    pub(crate) fn look(
+        &mut self,
+        shell: &mut impl CommandShell,
+        now: &Progress,
+        has_printed: bool,
+        mended: bool,
+    ) -> bool {
         self.look = Deadline::NEVER;
         if self.trouble.is_some() {
             return false;
         }
-        if has_printed {
+        if has_printed || now.has_begun() && self.doubt.of == DoubtOf::Beginning {
             self.doubt.note_output(now.has_begun());
         }
-        if now.again && now.stage == Stage::Typed {
+        if mended && now.stage == Stage::Typed {
             return self.deliver_again(shell);
         }
         if now.is_done() {
-            // The present prompt was made without our hooks.
-            if now.again && !self.has_accepted {
-                self.has_accepted = self.press(shell, ACCEPT);
-            }
-            if !self.has_told.1 {
+            // The present prompt was made without the hooks.
+            let has_accepted = mended && self.press(shell, ACCEPT);
+            if !self.told_done {
                 self.look = self.look.min(self.doubt.look);
                 self.tell(now);
             }
-            return false;
+            return has_accepted;
         }
         if now.unfinished || self.is_incomplete {
             self.drop_command(shell);
@@ -183,7 +191,7 @@ impl CommandWatch {
         pressed
     }
 
-    /// Not for ever: gives up with the reason.
+    /// Delivers the command again, unless that has been done too often.
     fn deliver_again(&mut self, shell: &mut impl CommandShell) -> bool {
         let Some(keys) = self.delivery.again().filter(|_| self.attempts < ATTEMPTS) else {
             self.end(Trouble::PassedOver);
@@ -198,11 +206,11 @@ impl CommandWatch {
         pressed
     }
 
-    /// Makes the shell return to its prompt, if it waits: repeated output is not from this command.
+    /// Makes the shell return to its prompt once it waits. A mark alone may be an old one, printed again.
     fn drop_command(&mut self, shell: &mut impl CommandShell) {
         let patience = if self.delivery.leaves_unfinished() { REPEAT } else { Duration::ZERO };
         if self.dropping.is_none() && shell.waits() {
-            self.dropping = Some((Deadline::after(patience), Deadline::after(DROPPING)));
+            self.dropping = Some((Deadline::after(patience), Deadline::after(STUBBORN)));
             self.is_incomplete = true;
         }
         match &mut self.dropping {
@@ -219,6 +227,9 @@ impl CommandWatch {
     }
 
     fn interrupt_again(&mut self, shell: &mut impl CommandShell, now: &Progress) {
+        if self.give_up.has_passed() {
+            self.again = None;
+        }
         if !self.again.is_some_and(Deadline::has_passed) {
             return;
         }
@@ -236,7 +247,7 @@ impl CommandWatch {
         if !self.doubt.look.has_passed() {
             return false;
         }
-        let (is_interrupted, was_stalled) = (self.again.is_some(), self.is_stalled);
+        let (is_interrupted, was_stalled) = (self.give_up != Deadline::NEVER, self.is_stalled);
         self.is_stalled = shell.is_stalled();
         self.has_news |= self.is_stalled && !was_stalled;
         self.tell(now);
@@ -256,9 +267,10 @@ impl CommandWatch {
                 self.drop_command(shell);
                 return false;
             }
+            let delivered = self.deliver_again(shell);
             // A key that is lost a second time will not come.
-            self.attempts += 1;
-            return self.deliver_again(shell);
+            self.attempts += u32::from(delivered);
+            return delivered;
         }
         let trouble = if self.is_stalled { None } else { self.unreported(shell) };
         if self.doubt.handle(trouble.is_some(), is_interrupted)
@@ -277,11 +289,11 @@ impl CommandWatch {
         false
     }
 
-    /// Some time after the last output.
+    /// Has the call told that the command has begun, or has ended, if no output does so in time.
     fn tell(&mut self, now: &Progress) {
-        let state = (now.has_begun(), now.is_done());
-        if self.doubt.look.has_passed() && state > self.has_told {
-            (self.has_told, self.has_news) = (state, true);
+        if self.doubt.look.has_passed() {
+            self.has_news |= now.has_begun() && !self.told_begun || now.is_done() && !self.told_done;
+            (self.told_begun, self.told_done) = (now.has_begun(), now.is_done());
         }
     }
 
@@ -324,7 +336,11 @@ enum DoubtOf {
 impl Recheck {
     fn new(begun: bool) -> Recheck {
         match begun {
-            true => Recheck { of: DoubtOf::End { interval: FIRST_LOOK }, look: Deadline::NEVER, seen: false },
+            true => Recheck {
+                of: DoubtOf::End { interval: FIRST_LOOK },
+                look: Deadline::after(FIRST_LOOK),
+                seen: false,
+            },
             false => Recheck { of: DoubtOf::Beginning, look: Deadline::after(BEGIN), seen: false },
         }
     }
@@ -333,7 +349,7 @@ impl Recheck {
     fn note_output(&mut self, begun: bool) {
         self.seen = false;
         if begun {
-            *self = Recheck { look: Deadline::after(FIRST_LOOK), ..Recheck::new(true) };
+            *self = Recheck::new(true);
         }
     }
 
@@ -464,7 +480,7 @@ mod tests {
             watch.doubt.look = passed;
             watch.again = watch.again.map(|_| passed);
             watch.dropping = watch.dropping.map(|(_, give_up)| (passed, give_up));
-            watch.look(&mut shell, &now, false);
+            watch.look(&mut shell, &now, false, false);
         }
         (watch, shell)
     }
@@ -486,7 +502,7 @@ mod tests {
             // The key was lost, twice; another way has no key.
             (over(), Stage::Typed, true, false, Some(PassedOver), vec![AGAIN]),
             (over(), Stage::Typed, false, false, Some(PassedOver), vec![]),
-            (Still { takes_no_keys: true, ..over() }, Stage::Typed, true, false, Some(PassedOver), vec![]),
+            (Still { takes_no_keys: true, ..over() }, Stage::Typed, true, false, None, vec![]),
             (Still { is_stalled: true, ..over() }, Stage::Typed, true, false, None, vec![]),
             // The interrupt came before it.
             (over(), Stage::Typed, true, true, Some(Interrupted), vec![Done::InterruptedCommand; 2]),
@@ -521,7 +537,7 @@ mod tests {
     fn a_command_that_prints_nothing_is_told_of_once_it_has_begun() {
         let mut watch = CommandWatch::new(CommandDelivery::by_key(Dialect::Bash, Beginning::Mark), 0, false);
         let mut looks = |stage, has_printed| {
-            watch.look(&mut Still::default(), &at(stage), has_printed);
+            watch.look(&mut Still::default(), &at(stage), has_printed, false);
             watch.doubt.look = Deadline::after(Duration::ZERO);
             std::mem::take(&mut watch.has_news)
         };
@@ -545,12 +561,31 @@ mod tests {
 
     #[test]
     fn a_shell_that_has_mended_its_hooks_gets_the_command_or_a_new_prompt() {
-        let again = |stage| Progress { again: true, ..at(stage) };
-        assert_eq!(after(Still::default(), again(Stage::Typed), true, false, 1).1.done, [AGAIN]);
-        assert_eq!(
-            after(Still::default(), again(Stage::Done), true, false, 3).1.done,
-            [Done::Pressed(ACCEPT)]
-        );
+        let mended = |stage, mut shell: Still| {
+            let mut watch =
+                CommandWatch::new(CommandDelivery::by_key(Dialect::Bash, Beginning::Mark), 0, false);
+            let has_given = watch.look(&mut shell, &at(stage), true, true);
+            (has_given, shell.done)
+        };
+        assert_eq!(mended(Stage::Typed, Still::default()), (true, vec![AGAIN]));
+        assert_eq!(mended(Stage::Done, Still::default()), (true, vec![Done::Pressed(ACCEPT)]));
+        // Then it is asked for once more.
+        for stage in [Stage::Typed, Stage::Done] {
+            let shell = Still { takes_no_keys: true, ..Still::default() };
+            assert_eq!(mended(stage, shell), (false, vec![]));
+        }
+    }
+
+    #[test]
+    fn an_interrupt_is_not_repeated_for_ever() {
+        let mut watch = CommandWatch::new(CommandDelivery::typed(Dialect::Bash, Beginning::Mark), 0, true);
+        let mut shell = Still::default();
+        let passed = Deadline::after(Duration::ZERO);
+        watch.interrupt();
+        watch.look(&mut shell, &at(Stage::Running), false, false);
+        (watch.again, watch.give_up) = (Some(passed), passed);
+        watch.look(&mut shell, &at(Stage::Running), false, false);
+        assert_eq!((shell.done, watch.again), (vec![Done::InterruptedCommand], None));
     }
 
     #[test]

@@ -31,7 +31,7 @@ struct Entry {
     stage: Stage,
     // The command, or its start; empty if the call has not sent it.
     text: Vec<u8>,
-    // `None`: nothing of it has been typed, or it is `ask` that types it.
+    // `None`: nothing of it has been typed.
     tracker: Option<CommandTracker>,
 }
 
@@ -89,7 +89,7 @@ impl Jobs {
         }
         let entry = &mut self.all[at];
         entry.job = Job { typed, ..job };
-        if !matches!(job.handed, Handed::Queued | Handed::Asked) {
+        if job.handed != Handed::Queued {
             let tracker = entry.tracker.get_or_insert_with(|| CommandTracker::new(&job, is_fish, length));
             tracker.note_handed(job.handed, job.place);
         }
@@ -108,7 +108,13 @@ impl Jobs {
         }
     }
 
-    /// This call's command has been handed over again.
+    /// Has the shell put its hooks back, so that it is to be given this call's command again, or a new prompt?
+    pub(crate) fn is_mended(&self, owner: ClientId) -> bool {
+        let own = self.all.iter().find(|entry| entry.owner == Some(owner));
+        own.and_then(|entry| entry.tracker.as_ref()).is_some_and(CommandTracker::is_mended)
+    }
+
+    /// It has been given that.
     pub(crate) fn note_again(&mut self, owner: ClientId) {
         let own = self.all.iter_mut().find(|entry| entry.owner == Some(owner));
         if let Some(tracker) = own.and_then(|entry| entry.tracker.as_mut()) {
@@ -169,7 +175,8 @@ impl Jobs {
     /// Calls have left: `is_there` returns false for them; `typed` is the number of bytes typed by now. Returns
     /// the calls whose command may be typed in part: that part must be removed.
     pub(crate) fn note_left(&mut self, is_there: impl Fn(ClientId) -> bool, typed: u64) -> Vec<ClientId> {
-        self.all.retain(|entry| entry.job.handed != Handed::Asked || entry.owner.is_some_and(&is_there));
+        let is_resumed = |job: Job| !matches!(job.handed, Handed::Asked | Handed::Foreign);
+        self.all.retain(|entry| is_resumed(entry.job) || entry.owner.is_some_and(&is_there));
         let mut begun = Vec::new();
         for entry in &mut self.all {
             let Some(owner) = entry.owner.take_if(|owner| !is_there(*owner)) else { continue };

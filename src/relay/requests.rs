@@ -96,14 +96,10 @@ impl Relay {
                 self.interrupt();
                 Response::Noted
             }
-            RelayRequest::InterruptCommand { level, seq } => {
-                if self.has_ended(level, seq) {
-                    return Some(Response::Refused { why: "the command has ended".into() });
-                }
+            RelayRequest::InterruptCommand => {
                 self.recorder.jobs_mut().note_interrupted(id);
-                match &mut self.command_watch {
-                    Some((other, watch, _)) if *other == id => watch.interrupt(),
-                    _ => self.interrupt(),
+                if let Some((_, watch, _)) = self.command_watch.as_mut().filter(|(other, ..)| *other == id) {
+                    watch.interrupt();
                 }
                 Response::Noted
             }

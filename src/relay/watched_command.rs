@@ -22,14 +22,14 @@ impl Relay {
         let is_delivered = match job.handed {
             Handed::Whole | Handed::Next | Handed::Printed => true,
             Handed::InPart => job.beginning == Beginning::Text,
-            Handed::Queued | Handed::Asked => false,
+            Handed::Queued | Handed::Asked | Handed::Foreign => false,
         };
         if is_delivered && self.command_watch.as_ref().is_none_or(|(other, ..)| *other != id) {
             self.begin_watch(id, job, self.recorder.output_bytes());
         }
     }
 
-    /// The same for a command that another call has left.
+    /// Watches a command that another call has left.
     pub(super) fn watch_again(&mut self, id: ClientId, job: &Job) {
         self.begin_watch(id, job, job.place);
     }
@@ -48,8 +48,15 @@ impl Relay {
         // Its call has left it, or knows its result.
         let Some(progress) = self.recorder.jobs().progress(id) else { return };
         let length = self.recorder.output_bytes();
-        if (length != seen || watch.deadline().has_passed()) && watch.look(self, &progress, length != seen) {
-            self.recorder.jobs_mut().note_again(id);
+        if length != seen || watch.deadline().has_passed() {
+            let mended = self.recorder.jobs().is_mended(id);
+            if watch.look(self, &progress, length != seen, mended) {
+                self.recorder.jobs_mut().note_again(id);
+            }
+        }
+        if self.recorder.output_bytes() != length {
+            self.answer_program();
+            self.note_said();
         }
         self.command_watch = Some((id, watch, length));
     }
@@ -62,6 +69,8 @@ impl CommandShell for Relay {
 
     fn has_passed_over(&mut self, level: usize) -> bool {
         match level {
+            // What is still to be typed may be the command.
+            _ if !self.typed.is_empty() || self.clients.typist().is_some() => false,
             0 => self.unread() == 0 && self.shell_waits(),
             // Its time to another machine is unknown: its prompt shows that it arrived.
             _ => self.recorder.prompt() == PromptState::Stands,

@@ -440,11 +440,9 @@ impl RelayClient {
         self.noted(&RelayRequest::Interrupt, "interrupt the program")
     }
 
-    /// Interrupts this command of that shell; `Some(false)` if it has ended: the interrupt would hit the shell.
-    /// `None` if the session has ended.
-    pub(crate) fn interrupt_command(&mut self, level: usize, seq: u64) -> Result<Option<bool>> {
-        let answer = self.ask(&RelayRequest::InterruptCommand { level, seq })?;
-        self.is_done(answer)
+    /// Interrupts this call's command until it ends, or for a while. `false` if the session has ended.
+    pub(crate) fn interrupt_command(&mut self) -> Result<bool> {
+        self.noted(&RelayRequest::InterruptCommand, "interrupt the command")
     }
 
     /// `None` if the session has ended.

@@ -204,6 +204,21 @@ fn resume_works_after_an_interrupt_and_returns_the_code_of_an_ended_command() {
     scratch.ts(&["run", &handle, "echo fine"]).code(0).stdout("fine\n");
 }
 
+/// Where a line fills its row, its editor shows its end, and the command prints nothing more.
+#[test]
+fn a_command_that_fills_its_row_and_prints_nothing_is_seen_to_wait() {
+    let (scratch, handle) = Scratch::with_session("busybox ash");
+    scratch.ts(&["run", &handle, "true"]).code(0);
+    let screen = scratch.ts(&["screen", &handle]).out();
+    let prompt = screen.lines().rfind(|line| !line.is_empty()).unwrap().len() + 1;
+    for row in [79, 80, 81] {
+        let command = format!("{:x<1$}", "cat #", row - prompt);
+        asks(&scratch, &handle, &command, "line");
+        scratch.ts(&["eof", &handle]).code(0);
+        resume(&scratch, &handle).code(0).stdout("").silent();
+    }
+}
+
 #[test]
 fn the_next_run_says_what_is_in_its_way() {
     let (scratch, handle) = shell();

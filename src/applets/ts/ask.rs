@@ -76,10 +76,10 @@ use crate::{
         InputSource, OutputLog, Piece, ScreenCache, SessionDir, StateDir,
         client::{
             Asked, Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState,
-            job::{Handed, Job},
+            job::{Handed, Job, Progress},
             sending,
         },
-        shell::{self, Dialect, FoundMark, LONGEST_SHOWN_HOOK, Mark},
+        shell::{self, Dialect, LONGEST_SHOWN_HOOK},
     },
     sorted::Set,
     sys::{deadline::Deadline, pty::Size},
@@ -155,9 +155,10 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         return Err(ended());
     }
     conditions.prompts = (by_default && !at.is_empty()).then(|| prompts.clone());
-    if let (true, Some(last)) = (in_shell && conditions.complete, seq) {
+    if let Some(last) = seq {
         // Calls that wait for the next completion skip this one.
-        turn.note_job_with_next(&Job { handed: Handed::Asked, last, level, ..Job::default() });
+        let handed = if in_shell && conditions.complete { Handed::Asked } else { Handed::Foreign };
+        turn.note_job_with_next(&Job { handed, place: offset, last, level, ..Job::default() });
     }
     let words = String::from_utf8_lossy(&text).into_owned();
     // The relay has the job before the text is typed on another connection.
@@ -191,7 +192,10 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         None => session.log()?.length().trying("read the log")?,
     };
     let is_complete = watch.met.as_ref().is_some_and(|met| met.condition == "complete");
-    let place = AskContext { offset, in_shell, last: seq, level, screen, at, words, prompts, prompt };
+    let report =
+        if turn.look_at_output().unwrap_or(false) { turn.last_output() } else { turn.final_output() };
+    let command = seq.map(|_| report.progress).filter(|_| in_shell || is_complete);
+    let place = AskContext { offset, in_shell, command, screen, at, words, prompts, prompt };
     let answer = place.answer(&session, end, is_complete, ansi && !strip).map_err(late)?;
     show(call, &session, answer, watch.met.as_ref(), offset..end, max, deadline)?;
     match &watch.met {
@@ -343,9 +347,8 @@ struct AskContext {
     offset: u64,
     /// The text was typed at the prompt of a shell that reports.
     in_shell: bool,
-    /// The number of that shell's last completion, and which of the session's shells it is.
-    last: Option<u64>,
-    level: usize,
+    /// The command that was typed, or was running when the text was typed.
+    command: Option<Progress>,
     /// The screen, and the text before the cursor.
     screen: Screen,
     at: String,
@@ -369,52 +372,30 @@ struct Answer {
     is_prompt: bool,
 }
 
-/// A command in our shell, as far as the log could be read in time.
-struct Traced {
-    /// Its output begins here; the shell reports its end here.
-    start: Option<u64>,
-    done: Option<u64>,
-    came_to: u64,
-    lost: u64,
-}
-
-/// The position in the log of its output.
-struct Output {
-    range: Range<u64>,
-    is_done: bool,
-    unread: Range<u64>,
-    lost: u64,
-}
-
 impl AskContext {
     /// It is looked at for as long as the call may take.
     fn answer(self, session: &SessionDir, end: u64, is_complete: bool, colours: bool) -> Result<Answer> {
         let log = session.log()?;
         let until = session.patience().last();
-        let traced = match self.last {
-            Some(last) if self.in_shell || is_complete => Some(self.trace(session, &log, last, end, until)?),
-            _ => None,
-        };
-        let output = match traced.as_ref().filter(|_| self.in_shell) {
-            Some(traced) => traced.output(&log, end)?,
+        let output = match self.command.as_ref().filter(|_| self.in_shell) {
+            Some(command) => output(command, &log, end)?,
             None => None,
         };
         // The shell's prompt behind a program that has ended, or behind a command whose beginning the shell
         // does not report, is not part of the answer.
-        let end = match &traced {
-            Some(traced) if is_complete && output.is_none() => traced.done.unwrap_or(end),
+        let done = self.command.filter(|command| is_done(command, end));
+        let end = match &done {
+            Some(command) if is_complete && output.is_none() => command.end,
             _ => end,
         };
-        let is_done = output.as_ref().is_some_and(|output| output.is_done);
+        let is_done = output.is_some() && done.is_some();
         // An incomplete command, or one with a mistake: bash's message is the whole output.
-        let drawn = output.as_ref().map_or(self.offset..end, |output| output.range.clone());
+        let drawn = output.clone().unwrap_or(self.offset..end);
         let draws = !is_done && draws_screen(session, &log, drawn, until)?;
         let in_shell = output.is_some();
-        let (begin, range, more, lost) = match output {
-            Some(Output { range, unread, lost, .. }) => {
-                (rendered::empty_screen(session, range.start)?, range, unread, lost)
-            }
-            None => (self.screen.clone(), self.offset..end, end..end, 0),
+        let (begin, range) = match output {
+            Some(range) => (rendered::empty_screen(session, range.start)?, range),
+            None => (self.screen.clone(), self.offset..end),
         };
         let render = |colours| -> Result<(Rendered, Fed)> {
             let mut rendering = Rendering::new(begin.clone(), colours);
@@ -426,7 +407,7 @@ impl AskContext {
             let output = screen(session, &log, end, colours)?;
             return Ok(Answer { output, unread: end..end, lost: 0, is_screen: true, is_prompt: false });
         }
-        let unread = if fed.came_to < range.end { fed.came_to..more.end } else { more };
+        let unread = if fed.came_to < range.end { fed.came_to..end } else { end..end };
         let prompt = self.prompt.as_ref();
         let shown = if colours { &render(true)?.0 } else { &plain };
         let output = match (in_shell, is_done) {
@@ -436,61 +417,25 @@ impl AskContext {
             (false, _) => seen::answer(&plain, shown, &self.at, &self.words, &self.prompts, prompt),
         };
         let is_prompt = prompt.is_some_and(|prompt| prompt.place(seen::before_cursor(&plain)).is_some());
-        Ok(Answer { output: output.into_bytes(), unread, lost: lost + fed.lost, is_screen: false, is_prompt })
-    }
-
-    /// Looks, up to `end`, for the command that was typed, or was running when the text was typed.
-    fn trace(
-        &self,
-        session: &SessionDir,
-        log: &OutputLog,
-        last: u64,
-        end: u64,
-        until: Deadline,
-    ) -> Result<Traced> {
-        let mut marks = session.marks(self.offset, self.level, Some(last))?;
-        let number = last.saturating_add(1);
-        let mut traced = Traced { start: None, done: None, came_to: end, lost: 0 };
-        let (mut found, mut pieces) = (Vec::new(), log.pieces(self.offset, end));
-        while let Some(piece) = pieces.next()? {
-            match piece {
-                Piece::Gap(gone) => {
-                    marks.skip(gone);
-                    traced.lost += gone;
-                }
-                Piece::Bytes(block) => marks.feed(block, &mut found),
-            }
-            for FoundMark { start, end, mark, .. } in found.drain(..) {
-                match mark {
-                    Mark::Started { seq } if seq == number => traced.start = traced.start.or(Some(end)),
-                    Mark::Done { seq, .. } if seq == number => traced.done = traced.done.or(Some(start)),
-                    _ => {}
-                }
-            }
-            if traced.done.is_some() || until.has_passed() {
-                break;
-            }
-        }
-        traced.came_to = pieces.offset();
-        if traced.lost > 0 && traced.done.is_some() {
-            // Its beginning may be gone.
-            traced.start = traced.start.or(Some(self.offset + traced.lost));
-        }
-        Ok(traced)
+        Ok(Answer { output: output.into_bytes(), unread, lost: fed.lost, is_screen: false, is_prompt })
     }
 }
 
-impl Traced {
-    /// `None` if the shell has executed nothing.
-    fn output(&self, log: &OutputLog, end: u64) -> Result<Option<Output>> {
-        let Some(start) = self.start else { return Ok(None) };
-        let is_done = self.done.is_some();
-        let mut stop = self.done.unwrap_or(self.came_to);
-        let tail = log.bytes(stop.saturating_sub(LONGEST_SHOWN_HOOK).max(start), stop);
-        stop -= shell::shown_hook(&tail.trying("read the output")?, is_done) as u64;
-        let unread = if is_done { end..end } else { self.came_to.min(end)..end };
-        Ok(Some(Output { range: start..stop, is_done, unread, lost: self.lost }))
+/// The range of the command's output, as far as it had come at `end` of the log; `None` if the shell had executed
+/// nothing.
+fn output(command: &Progress, log: &OutputLog, end: u64) -> Result<Option<Range<u64>>> {
+    if !command.has_started || command.start > end {
+        return Ok(None);
     }
+    let stop = if is_done(command, end) { command.end } else { end };
+    let tail = log.bytes(stop.saturating_sub(LONGEST_SHOWN_HOOK).max(command.start), stop);
+    let hook = shell::shown_hook(&tail.trying("read the output")?, is_done(command, end));
+    Ok(Some(command.start..stop - hook as u64))
+}
+
+/// Had its shell reported its end at `end` of the log?
+fn is_done(command: &Progress, end: u64) -> bool {
+    command.is_done() && command.end <= end
 }
 
 /// Has a program drawn the whole screen there, row by row, so that its text is not an answer?

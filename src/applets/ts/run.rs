@@ -232,9 +232,9 @@ struct Run<'a> {
     is_remote: bool,
     // `None`: it is the session's own shell.
     inner: Option<Inner>,
-    // Up to where in the log the calls before have printed its output, and the relay knows that it has been
-    // printed.
-    first: u64,
+    // Up to where in the log earlier calls have printed its output.
+    printed_before: u64,
+    // Up to where the relay knows that it has been printed.
     confirmed: u64,
     // It goes on, and is for another call to resume.
     is_left: bool,
@@ -383,7 +383,7 @@ impl<'a> Run<'a> {
             level: 0,
             is_remote: false,
             inner: None,
-            first: 0,
+            printed_before: 0,
             confirmed: 0,
             is_left: false,
             relay,

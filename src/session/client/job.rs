@@ -22,6 +22,8 @@ worded! {
         Printed = "printed",
         /// It is the next, and typed by `ask`, which nobody resumes.
         Asked = "asked",
+        /// The same, or it runs already; its completion belongs to no call.
+        Foreign = "foreign",
     }
 }
 
@@ -92,8 +94,6 @@ pub(crate) struct Progress {
     pub(crate) end: u64,
     /// The exit code, once it is done, or that of its shell, once that has ended.
     pub(crate) code: i32,
-    /// The shell, which has repaired its hooks, is at a prompt that will do: the command must be delivered again.
-    pub(crate) again: bool,
     /// The shell has reported that it executes something.
     pub(crate) has_started: bool,
     /// And has printed its own mark before ours, as it will at the end.
@@ -167,7 +167,6 @@ impl OutputReport {
         let mut code = u64::from(progress.code.cast_unsigned());
         fields.number("code", &mut code)?;
         progress.code = u32::try_from(code).ok()?.cast_signed();
-        fields.flag("again", &mut progress.again);
         fields.flag("started", &mut progress.has_started);
         fields.flag("marks-end", &mut progress.marks_end);
         fields.flag("unfinished", &mut progress.unfinished);

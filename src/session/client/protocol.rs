@@ -65,8 +65,8 @@ pub(crate) enum RelayRequest {
     Seen { offset: u64 },
     /// Interrupt the foreground process group as a key would, ahead of all pending input.
     Interrupt,
-    /// The same for the command of that number of a shell: refused once it has ended.
-    InterruptCommand { level: usize, seq: u64 },
+    /// Interrupt the command that I have delivered, until it ends.
+    InterruptCommand,
     /// If this character is a signal at the moment, do at once what the terminal would do if all earlier
     /// input had been read.
     Press { byte: u8 },
@@ -95,7 +95,7 @@ impl RelayRequest {
             self,
             RelayRequest::Type { .. }
                 | RelayRequest::Interrupt
-                | RelayRequest::InterruptCommand { .. }
+                | RelayRequest::InterruptCommand
                 | RelayRequest::Press { .. }
                 | RelayRequest::Secret { .. }
                 | RelayRequest::Report { .. }
@@ -129,7 +129,7 @@ impl RelayRequest {
             RelayRequest::Attach => "attach\n".to_owned(),
             RelayRequest::Progress => "progress\n".to_owned(),
             RelayRequest::Interrupt => "signal INT\n".to_owned(),
-            RelayRequest::InterruptCommand { level, seq } => format!("signal INT {level} {seq}\n"),
+            RelayRequest::InterruptCommand => "signal INT command\n".to_owned(),
             RelayRequest::Press { byte } => format!("press {byte}\n"),
             RelayRequest::Secret { length } => format!("secret {length}\n"),
             RelayRequest::Untranslated { since } => format!("untranslated {since}\n"),
@@ -185,9 +185,7 @@ impl RelayRequest {
             ["attach"] => RelayRequest::Attach,
             ["progress"] => RelayRequest::Progress,
             ["signal", "INT"] => RelayRequest::Interrupt,
-            ["signal", "INT", level, seq] => {
-                RelayRequest::InterruptCommand { level: level.parse().ok()?, seq: seq.parse().ok()? }
-            }
+            ["signal", "INT", "command"] => RelayRequest::InterruptCommand,
             ["press", byte] => RelayRequest::Press { byte: byte.parse().ok()? },
             ["secret", length] => RelayRequest::Secret { length: length.parse().ok()? },
             ["untranslated", since] => RelayRequest::Untranslated { since: since.parse().ok()? },
@@ -407,7 +405,7 @@ mod tests {
             RelayRequest::Progress,
             RelayRequest::Seen { offset: 9 },
             RelayRequest::Interrupt,
-            RelayRequest::InterruptCommand { level: 1, seq: 9 },
+            RelayRequest::InterruptCommand,
             RelayRequest::Turn { at_prompt: true },
             RelayRequest::Press { byte: 3 },
             RelayRequest::Secret { length: 5 },
@@ -441,7 +439,6 @@ mod tests {
                     start: 2,
                     end: 3,
                     code: -4,
-                    again: true,
                     has_started: true,
                     marks_end: true,
                     unfinished: true,

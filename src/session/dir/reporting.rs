@@ -11,7 +11,7 @@ use crate::{
         client::{Snapshot, input_history::InputHistory},
         dir::{LONGEST_WORD, RUN, RUN_TEXT, ReportingShell, SessionDir, SessionSpec},
         screen_cache,
-        shell::{CommandDelivery, Dialect, EchoFilter, MarkParser, ShellCommand, Task},
+        shell::{CommandDelivery, Dialect, EchoFilter, ShellCommand, Task},
     },
     sys::random,
 };
@@ -139,11 +139,5 @@ impl SessionDir {
             argument == expected.as_bytes() || memmem::find(argument, file.as_os_str().as_bytes()).is_some()
         };
         arguments.len() == expected.len() && arguments.iter().zip(expected).all(is_expected)
-    }
-
-    /// A parser for the marks of the shell of this level from `offset` on, if it is at its prompt there and
-    /// its last completion was `last`.
-    pub(crate) fn marks(&self, offset: u64, level: usize, last: Option<u64>) -> Result<MarkParser> {
-        Ok(MarkParser::resumed(self.secrets()?, offset, level, last))
     }
 }

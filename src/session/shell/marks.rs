@@ -65,8 +65,6 @@ pub(crate) struct FoundMark {
 
 pub(crate) struct MarkParser {
     levels: Vec<TaggedShell>,
-    // The level whose marks are read; `None`: all.
-    only: Option<usize>,
     longest: usize,
     /// The offset in the log of the next byte.
     offset: u64,
@@ -111,30 +109,9 @@ impl MarkParser {
     /// have not reported anything before that; an empty one: there is no such shell, and
     /// no mark.
     pub(crate) fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>, offset: u64) -> MarkParser {
-        let mut marks = MarkParser {
-            levels: Vec::new(),
-            only: None,
-            longest: 0,
-            offset,
-            held: Vec::new(),
-            start: offset,
-        };
+        let mut marks =
+            MarkParser { levels: Vec::new(), longest: 0, offset, held: Vec::new(), start: offset };
         secrets.into_iter().for_each(|secret| marks.add(secret.as_ref()));
-        marks
-    }
-
-    /// The same for a reader of one shell's marks, if that shell has last reported `last` and is at its
-    /// prompt.
-    pub(crate) fn resumed<S: AsRef<str>>(
-        secrets: impl IntoIterator<Item = S>,
-        offset: u64,
-        level: usize,
-        last: Option<u64>,
-    ) -> MarkParser {
-        let mut marks = MarkParser { only: Some(level), ..MarkParser::new(secrets, offset) };
-        if let Some(level) = marks.levels.get_mut(level) {
-            level.reached.last = last.map(|last| (last, MarkKind::PromptEnd));
-        }
         marks
     }
 
@@ -212,10 +189,7 @@ impl MarkParser {
             parsed(held, &level.tag).map(|mark| (number, level.reached.accept(mark)))
         };
         let (level, mark) = self.levels.iter_mut().enumerate().find_map(of)?;
-        Some(match (self.only, mark) {
-            (Some(only), _) if level != only => (level, Mark::Stale),
-            _ => (level, mark),
-        })
+        Some((level, mark))
     }
 
     fn can_go_on_with(&self, byte: u8) -> bool {
@@ -436,12 +410,6 @@ mod tests {
             (0, Stale),
         ];
         assert_eq!(all, expected);
-        // Readers of one level only.
-        let own = seen(MarkParser::resumed([SECRET, &inner], 0, 0, Some(2)));
-        let only = |level: usize| expected.map(|(of, mark)| (of, if of == level { mark } else { Stale }));
-        assert_eq!(own, only(0));
-        let within = seen(MarkParser::resumed([SECRET, &inner], 0, 1, None));
-        assert_eq!(within, only(1));
         // Its secret is not known.
         let other = MarkParser::new([SECRET], 0);
         assert!(seen(other).iter().all(|(level, _)| *level == 0));

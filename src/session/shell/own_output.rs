@@ -35,7 +35,9 @@ pub(crate) fn fish_prompt(output: &[u8]) -> usize {
 /// The length, in the text that a line editor has drawn or the kernel has echoed, of a command of so many
 /// lines, to the typed end.
 pub(crate) fn after_lines(shown: &[u8], lines: usize) -> usize {
-    let Some(newline) = memchr::memchr_iter(b'\n', shown).nth(lines - 1) else { return shown.len() };
+    let Some(newline) = memchr::memchr_iter(b'\n', shown).nth(lines.saturating_sub(1)) else {
+        return shown.len();
+    };
     let rest = &shown[newline + 1..];
     let off = rest.strip_prefix(PASTE_OFF).and_then(|rest| rest.strip_prefix(b"\r"));
     shown.len() - off.unwrap_or(rest).len()

@@ -22,7 +22,7 @@ pub(crate) const ACCEPT: &[u8] = b"\x1b[25;7~";
 /// Has it drop the line that is begun.
 pub(crate) const CLEAR: &[u8] = b"\x1b[25;6~";
 
-/// The same, after the end of a readline prompt with its own line (a search, which a program's question to its
+/// As `TAKE`, after the end of a readline prompt with its own line (a search, which a program's question to its
 /// terminal may begin in vi mode: `?` of the answer). If there is none, the key before means nothing, or is a
 /// character of the line that `TAKE` replaces.
 const ABORT_AND_TAKE: &[u8] = b"\x07\x1b[25;8~";

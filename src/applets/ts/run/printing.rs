@@ -70,7 +70,7 @@ impl Run<'_> {
     /// long as more may come, a possible prompt without marks.
     pub(super) fn shown_output(&self, complete: bool) -> Result<Range<u64>> {
         let Range { start, end } = self.progress.output();
-        let start = start.max(self.first);
+        let start = start.max(self.printed_before);
         let mut range = start..end.max(start);
         let start = range.start.max(range.end.saturating_sub(LONGEST_SHOWN_HOOK));
         let tail = self.printer.log.bytes(start, range.end).trying("read the output")?;

@@ -41,7 +41,7 @@ impl<'a> Run<'a> {
         }
         run.note(run.relay.last_output());
         run.answers = Some(AnswerEchoes { known: job.typed, pending: VecDeque::new() });
-        (run.first, run.confirmed) = (job.place, job.place);
+        (run.printed_before, run.confirmed) = (job.place, job.place);
         run.question.note_change();
         Ok(run)
     }

@@ -51,7 +51,7 @@ impl Run<'_> {
     fn watch_within(&mut self, limit: &mut Limit) -> Result<Outcome> {
         let mut over = false;
         // What was printed before the command was resumed has not been looked at.
-        let mut looked = if self.answers.is_some() { self.first } else { self.seen };
+        let mut looked = if self.answers.is_some() { self.printed_before } else { self.seen };
         loop {
             if self.seen > looked {
                 looked = self.seen;
@@ -100,13 +100,14 @@ impl Run<'_> {
         if !signalled && !deadline.has_passed() {
             return Ok(true);
         }
-        let (start, timeout) = (self.progress.start, self.wishes.timeout.unwrap_or_default());
+        let start = if self.begun.is_some() { self.progress.start } else { self.seen };
+        let timeout = self.wishes.timeout.unwrap_or_default();
         self.diagnosis = Some(Diagnosis::of_output(self.session, start, timeout));
         self.interrupted_at = Some(self.seen);
         let cause = if signalled { Cause::Signal } else { Cause::Timeout };
         *limit = Limit::Interrupted { cause, give_up: Deadline::after(STUBBORN) };
         self.question.end();
-        if self.relay.interrupt_command(self.level, self.progress.seq)?.is_none() {
+        if !self.relay.interrupt_command()? {
             let report = self.relay.final_output();
             self.note(report);
             return Ok(false);
