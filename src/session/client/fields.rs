@@ -1,6 +1,6 @@
 //! The fields of a line, each of which one function names, whether they are written or read.
 
-use std::{str::FromStr, time::Duration};
+use std::time::Duration;
 
 use crate::numbers::{hex, parse_hex};
 
@@ -24,18 +24,18 @@ impl<'a> Fields<'a> {
     }
 
     /// Writes a field if it has a value, or returns the given one.
-    pub(super) fn other(&mut self, name: &str, value: impl FnOnce() -> Option<String>) -> Option<&'a str> {
+    pub(super) fn other(&mut self, name: &str, value: Option<String>) -> Option<&'a str> {
         if let Some(given) = &self.given {
             return given.iter().find(|(other, _)| *other == name).map(|(_, told)| *told);
         }
-        if let Some(value) = value() {
+        if let Some(value) = value {
             self.line.extend([" ", name, "=", &value]);
         }
         None
     }
 
     pub(super) fn flag(&mut self, name: &str, flag: &mut bool) {
-        *flag |= self.other(name, || flag.then(String::new)).is_some();
+        *flag |= self.other(name, flag.then(String::new)).is_some();
     }
 
     /// The fields of a part follow, if there is that part.
@@ -45,26 +45,33 @@ impl<'a> Fields<'a> {
         is_there.then(|| part.get_or_insert_default())
     }
 
-    pub(super) fn maybe<N: Copy + ToString + FromStr>(
+    pub(super) fn maybe<N: Copy + TryInto<u64> + TryFrom<u64>>(
         &mut self,
         name: &str,
         number: &mut Option<N>,
     ) -> Option<()> {
-        if let Some(told) = self.other(name, || number.map(|number| number.to_string())) {
+        let mut value = number.and_then(|number| number.try_into().ok());
+        self.maybe_digits(name, &mut value)?;
+        *number = value.map(N::try_from).transpose().ok()?;
+        Some(())
+    }
+
+    fn maybe_digits(&mut self, name: &str, number: &mut Option<u64>) -> Option<()> {
+        if let Some(told) = self.other(name, number.map(|number| number.to_string())) {
             *number = Some(told.parse().ok()?);
         }
         Some(())
     }
 
     /// A number that is 0 if it is not given.
-    pub(super) fn number<N: Copy + Default + PartialEq + ToString + FromStr>(
+    pub(super) fn number<N: Copy + TryInto<u64> + TryFrom<u64>>(
         &mut self,
         name: &str,
         number: &mut N,
     ) -> Option<()> {
-        let mut value = Some(*number).filter(|number| *number != N::default());
-        self.maybe(name, &mut value)?;
-        *number = value.unwrap_or_default();
+        let mut value = (*number).try_into().ok().filter(|number| *number != 0);
+        self.maybe_digits(name, &mut value)?;
+        *number = N::try_from(value.unwrap_or_default()).ok()?;
         Some(())
     }
 
@@ -76,7 +83,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn text(&mut self, name: &str, text: &mut Option<String>) -> Option<()> {
-        if let Some(told) = self.other(name, || text.as_ref().map(|text| hex(text.as_bytes()))) {
+        if let Some(told) = self.other(name, text.as_ref().map(|text| hex(text.as_bytes()))) {
             *text = Some(String::from_utf8(parse_hex(told)?).ok()?);
         }
         Some(())
@@ -103,7 +110,7 @@ impl<'a> Fields<'a> {
         word: fn(T) -> &'static str,
         parse: impl Fn(&'a str) -> Option<T>,
     ) -> Option<()> {
-        if let Some(told) = self.other(name, || value.map(|value| word(value).to_owned())) {
+        if let Some(told) = self.other(name, value.map(|value| word(value).to_owned())) {
             *value = Some(parse(told)?);
         }
         Some(())

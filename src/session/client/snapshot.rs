@@ -339,13 +339,12 @@ impl Snapshot {
         fields.millis("lasted", &mut self.lasted)?;
         fields.number("unread", &mut self.unread)?;
         if let Some(told) =
-            fields.other("left", || self.left.map(|LeftJob { level, last }| format!("{level},{last}")))
+            fields.other("left", self.left.map(|LeftJob { level, last }| format!("{level},{last}")))
         {
             let (level, last) = told.split_once(',')?;
             self.left = Some(LeftJob { level: level.parse().ok()?, last: last.parse().ok()? });
         }
-        if let Some(told) =
-            fields.other("size", || self.size.map(|size| format!("{}x{}", size.cols, size.rows)))
+        if let Some(told) = fields.other("size", self.size.map(|size| format!("{}x{}", size.cols, size.rows)))
         {
             let (cols, rows) = told.split_once('x')?;
             self.size = Some(Size { cols: cols.parse().ok()?, rows: rows.parse().ok()? });
@@ -356,36 +355,34 @@ impl Snapshot {
         self.modes = PrivateModes::decode(modes?)?;
         fields.text("stalled", &mut self.stalled)?;
         fields.text("sync-error", &mut self.sync_error)?;
-        if let Some(told) =
-            fields.other("report", || self.report.as_ref().map(|report| hex(&report.encode())))
-        {
+        if let Some(told) = fields.other("report", self.report.as_ref().map(|report| hex(&report.encode()))) {
             self.report = Some(Report::decode(&parse_hex(told)?)?);
         }
         fields.flag("ending", &mut self.ending);
-        let said = || (!self.said.is_empty()).then(|| hex(self.said.encode().as_bytes()));
+        let said = (!self.said.is_empty()).then(|| hex(self.said.encode().as_bytes()));
         if let Some(told) = fields.other("said", said) {
             self.said = ProgramSaid::decode(&parse_hex(told)?)?;
         }
         fields.number("seen", &mut self.seen)?;
         fields.maybe_word("activity", &mut self.activity, Activity::word, Activity::parse)?;
-        if let Some(told) = fields.other("because", || Some(self.because?.word().to_owned())) {
+        if let Some(told) = fields.other("because", self.because.map(|because| because.word().to_owned())) {
             self.because = Because::parse(told);
         }
         fields.maybe_word("turn", &mut self.turn, ReportState::word, ReportState::parse)?;
-        if let Some(told) = fields.other("since", || Some(seconds(self.since, 6))) {
+        if let Some(told) = fields.other("since", Some(seconds(self.since, 6))) {
             let since = parse_seconds(told.as_bytes());
             self.since = since.filter(|since| since.subsec_nanos() % 1_000 == 0)?;
         }
         fields.flag("attended", &mut self.attended);
         fields.text("foreground", &mut self.foreground)?;
         let front = &mut self.front;
-        if let Some(told) = fields.other("path", || front.path.as_deref().map(hex)) {
+        if let Some(told) = fields.other("path", front.path.as_deref().map(hex)) {
             front.path = Some(parse_hex(told)?);
         }
         fields.millis("typed", &mut front.typed)?;
         fields.flag("entered", &mut front.entered);
         fields.number("length", &mut front.length)?;
-        if let Some(told) = fields.other("folder", || self.folder.as_ref().map(Folder::encode)) {
+        if let Some(told) = fields.other("folder", self.folder.as_ref().map(Folder::encode)) {
             self.folder = Some(Folder::decode(told)?);
         }
         if let Some(keys) = fields.part("keys", &mut self.keys) {
@@ -396,22 +393,22 @@ impl Snapshot {
             fields.flag("secret", &mut keys.secret);
             fields.flag("half-line", &mut keys.half_line);
             fields.maybe("eof", &mut keys.end_of_input)?;
-            if let Some(told) = fields.other("signals", || Some(hex(&keys.signals))) {
+            if let Some(told) = fields.other("signals", Some(hex(&keys.signals))) {
                 keys.signals = parse_hex(told)?;
             }
         }
-        let typing = || self.typing.as_ref().map(|typing| typing.encode().replace(' ', ","));
+        let typing = self.typing.as_ref().map(|typing| typing.encode().replace(' ', ","));
         if let Some(told) = fields.other("typing", typing) {
             let (anchor, rest) = told.split_once(',')?;
             self.typing = Some(InputHistory::decode(anchor, &rest.replace(',', " "))?);
         }
-        if let Some(told) = fields.other("terminal", || Some(self.doing.to_string())) {
+        if let Some(told) = fields.other("terminal", Some(self.doing.to_string())) {
             self.doing = TerminalState::parse(told).unwrap_or_default();
         }
         self.input.visit(fields)?;
         if let Some(program) = fields.part("program", &mut self.program) {
             fields.number("pid", &mut program.pid)?;
-            if let Some(told) = fields.other("name", || Some(hex(program.name.as_bytes()))) {
+            if let Some(told) = fields.other("name", Some(hex(program.name.as_bytes()))) {
                 program.name = String::from_utf8_lossy(&parse_hex(told)?).into_owned();
             }
             fields.flag("is-shell", &mut program.is_shell);
