@@ -20,8 +20,7 @@ use crate::{
     session::{
         InputSource, Report,
         client::{
-            job::Handed,
-            job::OutputReport,
+            job::{Handed, OutputReport},
             protocol::{Asked, Follower, LONGEST_LINE, RelayRequest, Response, SizeSince},
         },
     },
@@ -467,7 +466,7 @@ impl Clients {
                 self.respond(id, &Response::Noted);
             }
             Some(RelayRequest::Job(job)) => {
-                if job.handed != Handed::Queued {
+                if !matches!(job.handed, Handed::Queued | Handed::Foreign) {
                     (self.asked, client.runs) = (None, true);
                 }
                 return Some(RelayRequest::Job(job));
@@ -499,8 +498,8 @@ impl Clients {
     fn say(&mut self, id: ClientId, response: String) {
         let Some(client) = self.all.get_mut(&id) else { return };
         client.wish = PendingRequest::None;
-        // It may be long: it stays in one piece of memory. Earlier responses have been sent, or the last is the
-        // report of the end.
+        // It may be long: it stays in one piece of memory. Earlier responses have been sent, or this is the
+        // report of the end, which follows one not yet sent.
         match client.outbox.is_empty() {
             true => client.outbox = response.into_bytes(),
             false => client.outbox.extend_from_slice(response.as_bytes()),
@@ -547,7 +546,7 @@ impl Clients {
     }
 
     /// The clients to which their command's progress is to be reported, if the last reportable event ends at
-    /// `told`, and there is other news for the second.
+    /// `told`. `news` is a client for which there is other news.
     pub(crate) fn awaits_output(&self, told: u64, news: Option<ClientId>) -> Vec<ClientId> {
         let curious = |(id, client): &(&ClientId, &Client)| match client.wish {
             PendingRequest::Output { seen } => seen < told || Some(**id) == news,

@@ -2,7 +2,8 @@
 //! it ended.
 //!
 //! The command is one that a call has delivered; other output of the shell about it (the line itself, its
-//! prompt) lies outside. Pure: a stretch of output after another in, the same for any way of splitting them.
+//! prompt) lies outside. Pure: it is fed one stretch of output after another, and the result does not
+//! depend on how the output is split.
 
 use std::ops::Range;
 
@@ -93,17 +94,17 @@ impl CommandTracker {
         }
     }
 
-    /// How far its call has got with delivering it.
+    /// Its call has got this far in delivering it.
     pub(crate) fn note_handed(&mut self, handed: Handed, place: u64) {
         match handed {
             Handed::Whole => self.again = false,
             // The text is asked for first.
             Handed::InPart if self.beginning == Beginning::Text => self.take(place),
             Handed::Next if self.beginning != Beginning::Text => self.take(place),
-            Handed::Asked | Handed::Foreign => self.take(place),
+            Handed::Foreign => self.take(place),
             // The typed text is drawn to the end already, so its output begins there.
             Handed::Printed if matches!(self.stage, Stage::Typed | Stage::Taken) => self.begin(place),
-            Handed::Queued | Handed::InPart | Handed::Next | Handed::Printed => {}
+            Handed::Queued | Handed::InPart | Handed::Next | Handed::Printed | Handed::Asked => {}
         }
     }
 
@@ -371,7 +372,7 @@ mod tests {
     const WHOLE: Option<Handed> = Some(Handed::Whole);
     const NEXT: Option<Handed> = Some(Handed::Next);
 
-    /// Each command, as far as this is seen of it.
+    /// Each command, when only this much of its output has been seen.
     fn cases() -> Vec<Case> {
         let case = |beginning, steps, stage, output, code| Case {
             beginning,

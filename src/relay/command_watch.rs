@@ -141,7 +141,7 @@ impl CommandWatch {
         (self.trouble, self.has_news) = (Some(trouble), true);
     }
 
-    /// Looks at the shell. `has_printed`: for the first time since something was printed. `mended`: the shell
+    /// Looks at the shell. `has_printed`: something has been printed since the last look. `mended`: the shell
     /// has put its hooks back. Returns whether it has been given the keys that it needs then.
     pub(crate) fn look(
         &mut self,
@@ -158,7 +158,7 @@ impl CommandWatch {
             self.doubt.note_output(now.has_begun());
         }
         if mended && now.stage == Stage::Typed {
-            return self.deliver_again(shell);
+            return self.deliver_again(shell, 1);
         }
         if now.is_done() {
             // The present prompt was made without the hooks.
@@ -191,15 +191,16 @@ impl CommandWatch {
         pressed
     }
 
-    /// Delivers the command again, unless that has been done too often.
-    fn deliver_again(&mut self, shell: &mut impl CommandShell) -> bool {
-        let Some(keys) = self.delivery.again().filter(|_| self.attempts < ATTEMPTS) else {
+    /// Delivers the command again, unless that has been done too often; this counts as so many times.
+    fn deliver_again(&mut self, shell: &mut impl CommandShell, times: u32) -> bool {
+        let may_again = self.attempts + times <= ATTEMPTS;
+        let Some(keys) = self.delivery.again().filter(|_| may_again) else {
             self.end(Trouble::PassedOver);
             return false;
         };
         let pressed = self.press(shell, keys);
         if pressed {
-            self.attempts += 1;
+            self.attempts += times;
             self.doubt = Recheck::new(false);
             self.look = self.look.min(self.doubt.look);
         }
@@ -267,10 +268,8 @@ impl CommandWatch {
                 self.drop_command(shell);
                 return false;
             }
-            let delivered = self.deliver_again(shell);
             // A key that is lost a second time will not come.
-            self.attempts += u32::from(delivered);
-            return delivered;
+            return self.deliver_again(shell, 2);
         }
         let trouble = if self.is_stalled { None } else { self.unreported(shell) };
         if self.doubt.handle(trouble.is_some(), is_interrupted)
@@ -289,7 +288,7 @@ impl CommandWatch {
         false
     }
 
-    /// Has the call told that the command has begun, or has ended, if no output does so in time.
+    /// Sees to it that the call learns that the command has begun or ended, if no output tells it in time.
     fn tell(&mut self, now: &Progress) {
         if self.doubt.look.has_passed() {
             self.has_news |= now.has_begun() && !self.told_begun || now.is_done() && !self.told_done;
@@ -360,7 +359,7 @@ impl Recheck {
         }
     }
 
-    /// It has been looked, and `is_so`, or not. Is it certain?
+    /// Notes the result of a look. Returns whether it is certain now.
     fn handle(&mut self, is_so: bool, is_interrupted: bool) -> bool {
         let is_certain = is_so && self.seen;
         self.seen = is_so && !is_certain;
@@ -462,7 +461,7 @@ mod tests {
         Progress { stage, ..Progress::default() }
     }
 
-    /// A watch that has looked so often as if its time had come each time, and the shell then.
+    /// A watch after this many looks, each made as if it were due, and the shell after them.
     fn after(
         mut shell: Still,
         now: Progress,
@@ -499,7 +498,7 @@ mod tests {
         let cases: [Case; 15] = [
             (still(), Stage::Typed, true, false, None, vec![]),
             (still(), Stage::Running, true, false, None, vec![]),
-            // The key was lost, twice; another way has no key.
+            // The key was lost, twice; other ways of delivery have no key.
             (over(), Stage::Typed, true, false, Some(PassedOver), vec![AGAIN]),
             (over(), Stage::Typed, false, false, Some(PassedOver), vec![]),
             (Still { takes_no_keys: true, ..over() }, Stage::Typed, true, false, None, vec![]),
@@ -528,7 +527,7 @@ mod tests {
         for (number, (shell, stage, by_key, interrupted, trouble, done)) in cases.into_iter().enumerate() {
             let (watch, shell) = after(shell, at(stage), by_key, interrupted, 12);
             assert_eq!((watch.trouble(), shell.done), (trouble, done), "case {number}");
-            let has_news = watch.trouble().is_some() || watch.is_stalled();
+            let has_news = watch.trouble().is_some() || watch.is_stalled() || stage == Stage::Running;
             assert_eq!(watch.has_news(), has_news, "case {number}");
         }
     }

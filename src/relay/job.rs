@@ -65,7 +65,7 @@ impl Lost {
 
 impl Jobs {
     /// Updates this call's command, when this many bytes have been typed, and the log has this length; `is_fish`:
-    /// its shell is.
+    /// its shell is fish.
     pub(crate) fn note(&mut self, owner: ClientId, job: Job, typed: u64, length: u64, is_fish: bool) {
         let at = match self.all.iter().position(|entry| entry.owner == Some(owner)) {
             Some(at) => at,

@@ -124,6 +124,11 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         return Err(Failure::failed(cannot(&way)));
     }
     let now = turn.snapshot_with_typing(Parts::PROGRAM.and(Parts::SHELL), 0)?.ok_or_else(ended)?;
+    if let Some(last) = now.seq {
+        // Before anything that takes time: the command may end by itself.
+        let (place, level) = (now.offset, now.level);
+        turn.note_job(&Job { handed: Handed::Foreign, place, last, level, ..Job::default() });
+    }
     // At the prompt, or at PS2 with the rest of the text typed there.
     let in_shell = ready == TerminalState::Prompt || now.wants_rest();
     let by_default = conditions.are_none();
@@ -155,10 +160,9 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         return Err(ended());
     }
     conditions.prompts = (by_default && !at.is_empty()).then(|| prompts.clone());
-    if let Some(last) = seq {
+    if let (true, Some(last)) = (in_shell && conditions.complete, seq) {
         // Calls that wait for the next completion skip this one.
-        let handed = if in_shell && conditions.complete { Handed::Asked } else { Handed::Foreign };
-        turn.note_job_with_next(&Job { handed, place: offset, last, level, ..Job::default() });
+        turn.note_job_with_next(&Job { handed: Handed::Asked, last, level, ..Job::default() });
     }
     let words = String::from_utf8_lossy(&text).into_owned();
     // The relay has the job before the text is typed on another connection.

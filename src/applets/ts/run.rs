@@ -627,7 +627,7 @@ impl<'a> Run<'a> {
     }
 
     fn note(&mut self, report: OutputReport) {
-        // One of before the command was delivered tells nothing of it.
+        // A report from before the command was delivered says nothing about it.
         if report.processed < self.seen {
             return;
         }

@@ -22,7 +22,7 @@ worded! {
         Printed = "printed",
         /// It is the next, and typed by `ask`, which nobody resumes.
         Asked = "asked",
-        /// The same, or it runs already; its completion belongs to no call.
+        /// Typed by `ask`, too, but it may be running already; no call claims its completion.
         Foreign = "foreign",
     }
 }

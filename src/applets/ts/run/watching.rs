@@ -12,7 +12,7 @@ use crate::{
 
 /// How long a command may go on after its first interrupt.
 const STUBBORN: Duration = Duration::from_secs(3);
-/// How soon to look first for what has no event.
+/// The first interval at which we poll for what has no event.
 pub(super) const FIRST_LOOK: Duration = Duration::from_millis(50);
 
 /// How long the command may go on.
@@ -61,7 +61,7 @@ impl Run<'_> {
             if let Some(outcome) = self.look_for_outer() {
                 return Ok(outcome);
             }
-            if self.progress.unfinished && (self.progress.is_done() || self.trouble.is_some()) {
+            if self.progress.unfinished && self.progress.is_done() {
                 self.await_shell()?;
                 return Ok(Outcome::Unfinished);
             }
@@ -119,7 +119,11 @@ impl Run<'_> {
     fn outcome_of(&mut self, trouble: Trouble) -> Result<Outcome> {
         let why = match trouble {
             Trouble::PassedOver => return Err(self.passed_over()),
-            Trouble::Interrupted | Trouble::Unfinished => {
+            Trouble::Unfinished => {
+                self.await_shell()?;
+                return Ok(Outcome::Unfinished);
+            }
+            Trouble::Interrupted => {
                 self.await_shell()?;
                 return Ok(Outcome::GivenUp);
             }
