@@ -144,7 +144,11 @@ fn a_log_that_takes_hours_to_read_keeps_nobody_longer_than_was_said() {
     scratch.ts(&["wait", "--idle=100ms", "--timeout=20", &shell]).code(0);
     let conditions = ["--stable=100ms", "--fail=nowhere"];
     scratch.ts(&[&["wait", "--offset=0", "--timeout=1", &shell], &conditions[..]].concat()).code(3);
-    let asked = scratch.ts(&["ask", "--timeout=2", &shell, "echo hi"]);
+    let program = scratch.create("read x; while :; do sleep 0.1; done");
+    scratch.ts(&["wait", "--input", &program]).code(0);
+    let log = scratch.folder(&program).join("output.log");
+    fs::File::options().write(true).open(log).unwrap().set_len(ENDLESS).unwrap();
+    let asked = scratch.ts(&["ask", "--timeout=2", "--pattern=nowhere", &program, "hi"]).code(3);
     assert!(asked.out().contains("bytes left out; nbs-ts read"), "{asked:?}");
 }
 
