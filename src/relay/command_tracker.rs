@@ -131,7 +131,7 @@ impl CommandTracker {
         self.again
     }
 
-    /// Nothing more that is printed belongs to it.
+    /// Its shell has drawn the next prompt, so later output is not its own.
     pub(crate) fn is_over(&self) -> bool {
         self.stage == Stage::Prompt
     }
@@ -288,8 +288,7 @@ mod tests {
     /// Before the command.
     const PROMPTS: &str = "<A3><B3>[A3][B3]";
 
-    /// What is printed, with `[R3]` for the mark of that kind and number, and `<R3>` for one of the shell around
-    /// it.
+    /// Replaces `[R3]` by the mark of that kind and number, and `<R3>` by that of the shell around it.
     fn printed(text: &str) -> String {
         let mut out = String::new();
         for part in text.split_inclusive([']', '>']) {
@@ -396,7 +395,7 @@ mod tests {
             case(Mark, &[(WHOLE, "[R3]$ ls\r\n[C4]a\r\n[E4]x[D;0.4]")], Stage::Done, "a\r\n", 0),
             case(Mark, &[(WHOLE, "[R3]$ ls\r\n[C4]a\r\n[D;7.4][A4]")], Stage::PromptBegun, "a\r\n", 7),
             case(Mark, &[(WHOLE, "[R3]$ ls\r\n[C4]a\r\n[D;7.4][A4]$ [B4]")], Stage::Prompt, "a\r\n", 7),
-            // What is printed behind its prompt is not its own.
+            // Output after its prompt is not its own.
             case(Mark, &[(WHOLE, "[R3]$ a\r\n[C4]a[D;7.4][A4]$ [B4]z[C5]z[D;9.5]")], Stage::Prompt, "a", 7),
             // It could not be parsed.
             case(Mark, &[(WHOLE, "[R3]$ a)\r\nbash: no\r\n[D;2.4]")], Stage::Done, "bash: no\r\n", 2),

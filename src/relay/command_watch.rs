@@ -1,9 +1,9 @@
-//! Watching a command that a call has delivered, for what no mark of its shell reports: that the shell has not
-//! taken it, wants the rest of it, or will never report its end. Interrupting it, too.
+//! Watching a command that a call has delivered, because no mark tells that its shell has not taken it, wants
+//! the rest of it, or will never report its end. The watch also interrupts the command.
 //!
-//! The watch reaches the shell only through [`Shell`], so a test can stand in for it. There is no event for any
-//! of that, so we look when there was output and then nothing for a moment, and again at intervals that grow to
-//! `LATER_LOOKS`, which costs a command of hours nothing.
+//! It reaches the shell only through [`CommandShell`], so a test can stand in for the shell. The kernel sends no
+//! event for any of this. So we look when there was output and then nothing for a moment, and again at intervals
+//! that grow to `LATER_LOOKS`: a command that runs for hours costs next to nothing.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     session::{
         client::{
             GLANCE, TerminalState,
-            job::{Progress, Stage, Trouble},
+            job::{Progress, STUBBORN, Stage, Trouble},
             sending::REPEAT,
         },
         shell::{ACCEPT, CommandDelivery, LOOK},
@@ -28,13 +28,12 @@ const BEGIN_NOW: Duration = Duration::from_millis(100);
 /// How often a command is delivered, and its shell asked how it has ended: a key may be lost in the middle of
 /// another, and a shell may have to repair its hooks first.
 const ATTEMPTS: u32 = 4;
-/// How long a shell may take to return to its prompt when it is told to drop a command, and a command to end when
-/// it is interrupted.
-const STUBBORN: Duration = Duration::from_secs(3);
+/// How long a shell that drops a command may take to return to its prompt.
+const DROPPING: Duration = Duration::from_secs(3);
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LATER_LOOKS: Duration = Duration::from_secs(5);
 
-/// What the watch can learn about the shell, and do to it, besides what [`Shell`] offers.
+/// The shell, as the watch needs it beyond [`Shell`].
 pub(crate) trait CommandShell: Shell {
     /// Can its output not be written, so that the log does not show its state?
     fn is_stalled(&mut self) -> bool;
@@ -73,7 +72,7 @@ pub(crate) struct CommandWatch {
 }
 
 impl CommandWatch {
-    /// Of a command that the shell at this level is given now.
+    /// Watches a command that the shell at this level is given now.
     pub(crate) fn new(delivery: CommandDelivery, level: usize, has_begun: bool) -> CommandWatch {
         CommandWatch {
             delivery,
@@ -95,7 +94,7 @@ impl CommandWatch {
         }
     }
 
-    /// Interrupts the command until it has ended, for a while.
+    /// Interrupts the command until it has ended, for `STUBBORN` at most.
     pub(crate) fn interrupt(&mut self) {
         self.again = Some(Deadline::after(Duration::ZERO));
         self.give_up = Deadline::after(STUBBORN);
@@ -211,7 +210,7 @@ impl CommandWatch {
     fn drop_command(&mut self, shell: &mut impl CommandShell) {
         let patience = if self.delivery.leaves_unfinished() { REPEAT } else { Duration::ZERO };
         if self.dropping.is_none() && shell.waits() {
-            self.dropping = Some((Deadline::after(patience), Deadline::after(STUBBORN)));
+            self.dropping = Some((Deadline::after(patience), Deadline::after(DROPPING)));
             self.is_incomplete = true;
         }
         match &mut self.dropping {

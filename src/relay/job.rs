@@ -99,7 +99,7 @@ impl Jobs {
         }
     }
 
-    /// This has been printed.
+    /// Follows the commands through a stretch of output.
     pub(crate) fn note_printed(&mut self, printed: &Stretch) {
         for entry in self.all.iter_mut().filter(|entry| !matches!(entry.stage, Stage::Lost(_))) {
             if let Some(tracker) = entry.tracker.as_mut().filter(|tracker| !tracker.is_over()) {
@@ -110,30 +110,34 @@ impl Jobs {
 
     /// Has the shell put its hooks back, so that it is to be given this call's command again, or a new prompt?
     pub(crate) fn is_mended(&self, owner: ClientId) -> bool {
-        let own = self.all.iter().find(|entry| entry.owner == Some(owner));
-        own.and_then(|entry| entry.tracker.as_ref()).is_some_and(CommandTracker::is_mended)
+        self.tracker(owner).is_some_and(CommandTracker::is_mended)
     }
 
-    /// It has been given that.
+    /// The shell that has put its hooks back has been given that.
     pub(crate) fn note_again(&mut self, owner: ClientId) {
-        let own = self.all.iter_mut().find(|entry| entry.owner == Some(owner));
-        if let Some(tracker) = own.and_then(|entry| entry.tracker.as_mut()) {
+        if let Some(tracker) = self.tracker_mut(owner) {
             tracker.note_handed(Handed::Whole, 0);
         }
     }
 
     /// This call's command is being interrupted.
     pub(crate) fn note_interrupted(&mut self, owner: ClientId) {
-        let own = self.all.iter_mut().find(|entry| entry.owner == Some(owner));
-        if let Some(tracker) = own.and_then(|entry| entry.tracker.as_mut()) {
+        if let Some(tracker) = self.tracker_mut(owner) {
             tracker.note_interrupted();
         }
     }
 
     /// The progress of this call's command; `None`: it has not delivered one.
     pub(crate) fn progress(&self, owner: ClientId) -> Option<Progress> {
-        let own = self.all.iter().find(|entry| entry.owner == Some(owner));
-        own.and_then(|entry| entry.tracker.as_ref()).map(CommandTracker::progress)
+        self.tracker(owner).map(CommandTracker::progress)
+    }
+
+    fn tracker(&self, owner: ClientId) -> Option<&CommandTracker> {
+        self.all.iter().find(|entry| entry.owner == Some(owner))?.tracker.as_ref()
+    }
+
+    fn tracker_mut(&mut self, owner: ClientId) -> Option<&mut CommandTracker> {
+        self.all.iter_mut().find(|entry| entry.owner == Some(owner))?.tracker.as_mut()
     }
 
     /// This is, or goes on, the command of this call.

@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// What the wait can learn about the shell, and do to it. Answers that take reading files or processes are
+/// The shell, as a wait or a watch sees it and acts on it. Answers that take reading files or processes are
 /// requested only where they matter.
 pub(crate) trait Shell {
     fn place(&mut self) -> Place;

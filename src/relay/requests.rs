@@ -142,7 +142,7 @@ impl Relay {
         })
     }
 
-    /// What this call is told of its command.
+    /// The report on this call's command.
     pub(super) fn output_report(&self, id: ClientId) -> OutputReport {
         let watch = self.command_watch.as_ref().filter(|(other, ..)| *other == id).map(|(_, watch, _)| watch);
         let progress = self.recorder.jobs().progress(id).unwrap_or_default();

@@ -17,7 +17,8 @@ use crate::{
 };
 
 impl Relay {
-    /// Watches this call's command, once all of it has been typed that is typed unasked.
+    /// Watches this call's command once it is delivered. Only the text for a nested shell comes later: the shell
+    /// asks for it.
     pub(super) fn watch(&mut self, id: ClientId, job: &Job) {
         let is_delivered = match job.handed {
             Handed::Whole | Handed::Next | Handed::Printed => true,
@@ -69,7 +70,7 @@ impl CommandShell for Relay {
 
     fn has_passed_over(&mut self, level: usize) -> bool {
         match level {
-            // What is still to be typed may be the command.
+            // The command may be among the text that is still to be typed.
             _ if !self.typed.is_empty() || self.clients.typist().is_some() => false,
             0 => self.unread() == 0 && self.shell_waits(),
             // Its time to another machine is unknown: its prompt shows that it arrived.

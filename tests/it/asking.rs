@@ -204,7 +204,7 @@ fn resume_works_after_an_interrupt_and_returns_the_code_of_an_ended_command() {
     scratch.ts(&["run", &handle, "echo fine"]).code(0).stdout("fine\n");
 }
 
-/// Where a line fills its row, its editor shows its end, and the command prints nothing more.
+/// If a line fills its row, the editor goes to the next row before Enter, and the command prints nothing more.
 #[test]
 fn a_command_that_fills_its_row_and_prints_nothing_is_seen_to_wait() {
     let (scratch, handle) = Scratch::with_session("busybox ash");

@@ -1,6 +1,6 @@
 //! A delivered command, as its call describes it to the relay, and its progress, as the relay reports it.
 
-use std::ops::Range;
+use std::{ops::Range, time::Duration};
 
 use super::fields::Fields;
 use crate::{session::shell::Beginning, worded::worded};
@@ -66,6 +66,9 @@ worded! {
         Prompt = "prompt",
     }
 }
+
+/// How long a command may go on after its first interrupt.
+pub(crate) const STUBBORN: Duration = Duration::from_secs(3);
 
 worded! {
     /// Why nothing more will be known of a command.

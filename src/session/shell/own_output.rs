@@ -1,4 +1,4 @@
-//! What a shell itself prints around a command's output, where no mark of ours separates the two.
+//! The shell's own output around that of a command, where none of our marks separates the two.
 
 use memchr::{memmem, memrchr};
 

@@ -6,7 +6,6 @@ use super::{
     Run,
     foreground::{Blocked, next_step},
     status,
-    watching::FIRST_LOOK,
 };
 use crate::{
     outcome::{Failure, Result},
@@ -24,7 +23,8 @@ use crate::{
 pub(super) const ASKS: u8 = 123;
 
 /// We poll: the kernel sends no event when a program begins to wait. So we check when there was output, or
-/// input, and then nothing for a moment, and again at intervals that grow to this.
+/// input, and then nothing for the first of these times, and again at intervals that grow to the second.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LATER_LOOKS: Duration = Duration::from_secs(1);
 
 /// When to look whether the command waits for input.

@@ -1,19 +1,15 @@
 //! Watches a delivered command to its end, as the relay reports it, and has it interrupted.
 
-use std::time::Duration;
-
 use super::{Cause, Outcome, Run, replaced};
 use crate::{
     cli,
     outcome::{Failure, Result},
-    session::client::{Diagnosis, Parts, Snapshot, WaitOutcome, job::Trouble},
+    session::client::{
+        Diagnosis, Parts, Snapshot, WaitOutcome,
+        job::{STUBBORN, Trouble},
+    },
     sys::deadline::Deadline,
 };
-
-/// How long a command may go on after its first interrupt.
-const STUBBORN: Duration = Duration::from_secs(3);
-/// The first interval at which we poll for what has no event.
-pub(super) const FIRST_LOOK: Duration = Duration::from_millis(50);
 
 /// How long the command may go on.
 #[derive(Clone, Copy)]
@@ -50,7 +46,7 @@ impl Run<'_> {
 
     fn watch_within(&mut self, limit: &mut Limit) -> Result<Outcome> {
         let mut over = false;
-        // What was printed before the command was resumed has not been looked at.
+        // A resumed command may have printed something since the earlier call printed its output.
         let mut looked = if self.answers.is_some() { self.printed_before } else { self.seen };
         loop {
             if self.seen > looked {
