@@ -143,10 +143,7 @@ impl Run<'_> {
             && !std::mem::replace(&mut self.has_told_stall, true)
             && !self.wishes.json
         {
-            cli::warn(
-                "nbs-ts",
-                &format!("session '{}' cannot write its output: {why}", self.session.handle()),
-            );
+            cli::warn("nbs-ts", &format!("session '{}': {why}", self.session.handle()));
         }
         stall.is_some()
     }
