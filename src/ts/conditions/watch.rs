@@ -76,12 +76,12 @@ pub(crate) struct SessionWatch<'a> {
     session: &'a SessionDir,
     conditions: &'a Conditions,
     log: OutputLog,
-    // Both are `None` once the session has ended. One connection carries changes and answers, because
-    // each takes a descriptor in every session.
+    // On the first connection come changes and answers, on the second reports of activity. Each takes a
+    // descriptor here and in the session, so there is only the one that the conditions need, or both. Both are
+    // `None` once the session has ended.
     client: Option<RelayClient>,
-    // A second connection, if the wait is for activity and for something else.
     standing: Option<RelayClient>,
-    // The time of the last message about it.
+    // The time of the last report.
     told: Instant,
     // The length of the log at the last query for typed input, whose answer is still to come.
     asked: Option<u64>,
@@ -130,21 +130,17 @@ struct Beginning<'a> {
 impl<'a> Beginning<'a> {
     fn ask(session: &'a SessionDir, conditions: &Conditions) -> Result<Beginning<'a>> {
         let log = session.log()?;
-        let (mut client, mut standing) = (RelayClient::open(session)?, None);
-        if conditions.are_at_a_glance() {
-            client = client.map(|client| client.of_standing(true));
-            if let Some(client) = &mut client {
-                // If the session has ended, the answer shows it.
-                client.follow()?;
-            }
-        } else if let Some(client) = &mut client {
-            // If the session has ended, the answer shows it.
+        let open = |is_needed| if is_needed { RelayClient::open(session) } else { Ok(None) };
+        let mut client = open(!conditions.are_at_a_glance())?;
+        let mut standing = open(conditions.is_of_standing())?.map(|standing| standing.of_standing(true));
+        // If the session has ended, the answers show it.
+        if let Some(client) = &mut client {
             client.ask_typing(Parts::NONE, 0)?;
-            if conditions.is_of_standing() {
-                standing = RelayClient::open(session)?.map(|standing| standing.of_standing(true));
-            }
         }
-        Ok(Beginning { session, log, client, standing })
+        if let Some(standing) = &mut standing {
+            standing.follow()?;
+        }
+        Ok(Beginning { session, log, client: client.map(RelayClient::waiting), standing })
     }
 }
 
@@ -173,17 +169,14 @@ impl<'a> SessionWatch<'a> {
         conditions: &'a Conditions,
         from: WatchStart,
     ) -> Result<SessionWatch<'a>> {
-        let Beginning { session, log, mut client, standing } = beginning;
+        let Beginning { session, log, mut client, mut standing } = beginning;
         let mut now = None;
-        if !conditions.are_at_a_glance() {
-            client = client.map(RelayClient::waiting);
-            if let Some(client) = &mut client {
-                now = client.receive_snapshot()?;
-            }
-        } else if let Some(news) = &mut client
+        if let Some(client) = &mut client {
+            now = client.receive_snapshot()?;
+        } else if let Some(news) = &mut standing
             && news.news(Deadline::after(Duration::ZERO))? == WaitOutcome::Ended
         {
-            client = None;
+            standing = None;
         }
         let typing = now.as_mut().and_then(|now| now.typing.take());
         let awaited = now.as_ref().and_then(|now| now.awaited);
@@ -245,7 +238,7 @@ impl<'a> SessionWatch<'a> {
     }
 
     fn has_ended(&self) -> bool {
-        self.client.is_none()
+        self.client.is_none() && self.standing.is_none()
     }
 
     /// When to look again without an event.
@@ -262,29 +255,27 @@ impl<'a> SessionWatch<'a> {
     }
 
     fn follow(&mut self) -> Result<()> {
-        if let Some(client) = &mut self.client
-            && !client.follow()?
-        {
-            self.note_end();
+        let mut is_there = true;
+        for client in [&mut self.client, &mut self.standing].into_iter().flatten() {
+            is_there &= client.follow()?;
         }
-        if let Some(standing) = &mut self.standing {
-            // Its end is seen by the other.
-            standing.follow()?;
+        if !is_there {
+            self.note_end();
         }
         Ok(())
     }
 
     fn receive_news(&mut self) -> Result<()> {
-        let Some(client) = &mut self.client else { return Ok(()) };
-        match client.receive_news(Deadline::after(Duration::ZERO), None)? {
-            WaitOutcome::Changed => (self.stirred, self.told) = (true, Instant::now()),
-            WaitOutcome::Ended => self.note_end(),
-            WaitOutcome::TimedOut => {}
+        let mut is_there = true;
+        for client in [&mut self.client, &mut self.standing].into_iter().flatten() {
+            match client.receive_news(Deadline::after(Duration::ZERO), None)? {
+                WaitOutcome::Changed => (self.stirred, self.told) = (true, Instant::now()),
+                WaitOutcome::Ended => is_there = false,
+                WaitOutcome::TimedOut => {}
+            }
         }
-        if let Some(standing) = &mut self.standing
-            && standing.receive_news(Deadline::after(Duration::ZERO), None)? == WaitOutcome::Changed
-        {
-            (self.stirred, self.told) = (true, Instant::now());
+        if !is_there {
+            self.note_end();
         }
         Ok(())
     }
@@ -304,13 +295,11 @@ impl<'a> SessionWatch<'a> {
     /// it. We read the length of the log first, so that we search no echo of input that we do not know.
     fn ask(&mut self) -> Result<()> {
         self.asked = Some(self.log.length().trying(self.what())?);
-        match &mut self.client {
+        if let Some(client) = &mut self.client {
             // If the session has ended, the answer shows it.
-            Some(client) if !self.conditions.are_at_a_glance() => {
-                client.ask_typing(self.conditions.parts(), self.known).map(drop)
-            }
-            _ => Ok(()),
+            client.ask_typing(self.conditions.parts(), self.known)?;
         }
+        Ok(())
     }
 
     /// To be called after [`SessionWatch::ask`].
@@ -318,9 +307,7 @@ impl<'a> SessionWatch<'a> {
         (self.stirred, self.is_stalled) = (false, false);
         let (length, ended) = (self.asked.take().unwrap_or(self.length), self.has_ended());
         let mut now = None;
-        if !self.conditions.are_at_a_glance()
-            && let Some(client) = &mut self.client
-        {
+        if let Some(client) = &mut self.client {
             now = client.receive_snapshot()?;
             if now.is_none() {
                 // It has ended since we looked how long the log is.
@@ -529,7 +516,7 @@ impl<'a> SessionWatch<'a> {
     /// Does it wait for input, or has a turn of it ended? Returns what it waits for (a line, a secret,
     /// keys, or its own report), and how the turn ended.
     fn look_at_standing(&mut self) -> Result<Option<Met>> {
-        let standing = self.standing.as_ref().or(self.client.as_ref()).and_then(RelayClient::last_standing);
+        let standing = self.standing.as_ref().and_then(RelayClient::last_standing);
         let Some(standing) = standing else { return Ok(None) };
         let verdict = Verdict::of(self.session, standing, self.told.elapsed())?;
         if self.conditions.done
@@ -769,11 +756,9 @@ fn wait_for_news(watches: &mut [SessionWatch], deadline: Deadline) -> Result<()>
         if watch.stirred {
             until = Deadline::after(Duration::ZERO);
         }
-        let Some(client) = &watch.client else { continue };
-        until = until.min(watch.deadline());
-        poll_set.readable(client, index);
-        if let Some(standing) = &watch.standing {
-            poll_set.readable(standing, index);
+        for client in [&watch.client, &watch.standing].into_iter().flatten() {
+            until = until.min(watch.deadline());
+            poll_set.readable(client, index);
         }
     }
     let stirred = poll_set.wait(until).trying("wait for an event")?;
