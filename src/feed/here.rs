@@ -203,7 +203,7 @@ impl Followed {
             }
             match self.client.receive_news(Deadline::after(Duration::ZERO), None)? {
                 WaitOutcome::Changed => {
-                    if let Some(standing) = self.client.last_standing().cloned() {
+                    if let Some((standing, _)) = self.client.last_standing().cloned() {
                         self.is_silent = false;
                         tell_of(&self.session, ReportedState::Standing(Box::new(standing)), send);
                     }

@@ -25,7 +25,7 @@ use std::{
         unix::{ffi::OsStringExt, net::UnixStream},
     },
     path::PathBuf,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -58,7 +58,7 @@ pub(crate) struct RelayClient {
     // The kind of follower we are; the terminal's size and the session's state, as last reported.
     follows: Follows,
     size: Option<SizeSince>,
-    standing: Option<Snapshot>,
+    standing: Option<(Snapshot, Instant)>,
     // The session's exit code, once it was reported.
     exit_code: Option<i32>,
     // The changes we have asked for, without a response yet.

@@ -1,6 +1,9 @@
 //! A relay's events: changes, output, and the session's state.
 
-use std::{os::fd::BorrowedFd, time::Duration};
+use std::{
+    os::fd::BorrowedFd,
+    time::{Duration, Instant},
+};
 
 use crate::{
     outcome::Result,
@@ -177,7 +180,7 @@ impl RelayClient {
             }
             Received::Response(Response::Snapshot(standing)) => {
                 self.seen = standing.seen;
-                self.standing = Some(*standing);
+                self.standing = Some((*standing, Instant::now()));
                 self.following = None;
                 Ok(WaitOutcome::Changed)
             }
@@ -210,8 +213,8 @@ impl RelayClient {
         self
     }
 
-    /// The session's state in the last report.
-    pub(crate) fn last_standing(&self) -> Option<&Snapshot> {
+    /// The session's state in the last report, and when that came.
+    pub(crate) fn last_standing(&self) -> Option<&(Snapshot, Instant)> {
         self.standing.as_ref()
     }
 

@@ -81,8 +81,6 @@ pub(crate) struct SessionWatch<'a> {
     // `None` once the session has ended.
     client: Option<RelayClient>,
     standing: Option<RelayClient>,
-    // The time of the last report.
-    told: Instant,
     // The length of the log at the last query for typed input, whose answer is still to come.
     asked: Option<u64>,
     stirred: bool,
@@ -208,7 +206,6 @@ impl<'a> SessionWatch<'a> {
             stirred: true,
             client,
             standing,
-            told: Instant::now(),
             asked: None,
             echo,
             looked_at: start,
@@ -269,7 +266,7 @@ impl<'a> SessionWatch<'a> {
         let mut is_there = true;
         for client in [&mut self.client, &mut self.standing].into_iter().flatten() {
             match client.receive_news(Deadline::after(Duration::ZERO), None)? {
-                WaitOutcome::Changed => (self.stirred, self.told) = (true, Instant::now()),
+                WaitOutcome::Changed => self.stirred = true,
                 WaitOutcome::Ended => is_there = false,
                 WaitOutcome::TimedOut => {}
             }
@@ -517,8 +514,8 @@ impl<'a> SessionWatch<'a> {
     /// keys, or its own report), and how the turn ended.
     fn look_at_standing(&mut self) -> Result<Option<Met>> {
         let standing = self.standing.as_ref().and_then(RelayClient::last_standing);
-        let Some(standing) = standing else { return Ok(None) };
-        let verdict = Verdict::of(self.session, standing, self.told.elapsed())?;
+        let Some((standing, came)) = standing else { return Ok(None) };
+        let verdict = Verdict::of(self.session, standing, came.elapsed())?;
         if self.conditions.done
             && let Some(state) = verdict.turn
         {
