@@ -12,6 +12,7 @@ pub(crate) mod deadline;
 pub(crate) mod fdpass;
 pub(crate) mod files;
 pub(crate) mod gate;
+pub(crate) mod hard_limit;
 pub(crate) mod host;
 pub(crate) mod inherited;
 pub(crate) mod links;

@@ -400,10 +400,7 @@ pub(crate) enum Tag {
 
 /// The tag of a process; `None` if it has gone.
 pub(crate) fn tag_of(pid: u32) -> Option<Tag> {
-    let limits = match pid == std::process::id() {
-        true => TAGGED_LIMITS.map(|(resource, _)| Some(getrlimit(resource).maximum)),
-        false => processes::hard_limits(pid, TAGGED_LIMITS.map(|(_, name)| name))?,
-    };
+    let limits = processes::hard_limits(pid, TAGGED_LIMITS)?;
     let [Some(first), Some(second)] = limits else { return Some(Tag::Spoilt) };
     let Some(first) = first else { return Some(Tag::Absent) };
     let number = first.checked_sub(TAG).and_then(|number| u32::try_from(number).ok());

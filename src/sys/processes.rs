@@ -21,13 +21,13 @@ use std::{
 
 use rustix::{
     io::Errno,
-    process::{Pid, PidfdFlags, Signal},
+    process::{Pid, PidfdFlags, Resource, Signal},
 };
 use signal_hook::consts::SIGKILL;
 
 use crate::{
     sorted::Set,
-    sys::{deadline::Deadline, peers, poll, socket},
+    sys::{deadline::Deadline, hard_limit, peers, poll, socket},
 };
 
 /// A line of /proc/PID/stat (proc_pid_stat(5)).
@@ -256,15 +256,23 @@ pub(crate) fn is_our_user_s(pid: u32) -> Option<bool> {
     Some(real == rustix::process::geteuid().as_raw())
 }
 
-/// Hard limits of this process, by their names in /proc/PID/limits (proc_pid_limits(5)): a number, or
+/// Hard limits of this process, each also with its name in /proc/PID/limits (proc_pid_limits(5)): a number, or
 /// none (`Some(None)`). An entry is `None` if the file lacks it. `None` if the process has gone.
-pub(crate) fn hard_limits<const N: usize>(pid: u32, names: [&str; N]) -> Option<[Option<Option<u64>>; N]> {
-    let limits = whole(format!("/proc/{pid}/limits")).ok()?;
-    let limit = |name: &str| match value(&limits, name)?.split_ascii_whitespace().nth(1)? {
+pub(crate) fn hard_limits<const N: usize>(
+    pid: u32,
+    limits: [(Resource, &str); N],
+) -> Option<[Option<Option<u64>>; N]> {
+    let asked = limits.map(|(resource, _)| hard_limit::of(pid, resource));
+    if asked.iter().all(Option::is_some) {
+        return Some(asked);
+    }
+    // Another user's process, or one that has changed its user: its limits are only in the file.
+    let file = whole(format!("/proc/{pid}/limits")).ok()?;
+    let limit = |name: &str| match value(&file, name)?.split_ascii_whitespace().nth(1)? {
         "unlimited" => Some(None),
         number => number.parse().ok().map(Some),
     };
-    Some(names.map(limit))
+    Some(limits.map(|(_, name)| limit(name)))
 }
 
 /// A line of /proc/PID/status (proc_pid_status(5)) without its key, if there is one;
