@@ -344,6 +344,7 @@ fn only_sys_speaks_with_the_kernel_and_only_four_files_are_unsafe() {
         }
     }
     assert_eq!(foreign, BTreeSet::new(), "a kernel thing is a room in sys");
-    let fenced: BTreeSet<String> = ["sys/hard_limit", "sys/inherited", "sys/seccomp", "sys/socket"].map(str::to_owned).into();
+    let fenced: BTreeSet<String> =
+        ["sys/hard_limit", "sys/inherited", "sys/seccomp", "sys/socket"].map(str::to_owned).into();
     assert_eq!(not_safe, fenced);
 }
