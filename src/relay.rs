@@ -330,7 +330,7 @@ impl Relay {
     fn take(&mut self, events: &[RelayEvent], caught: &mut Caught) -> Result<()> {
         for event in events {
             match *event {
-                RelayEvent::Output => self.take_output().trying("read the terminal")?,
+                RelayEvent::Output => self.take_flood().trying("read the terminal")?,
                 RelayEvent::Input => self.take_input().trying("read the input")?,
                 RelayEvent::CanType => {}
                 RelayEvent::Children => {
@@ -547,19 +547,31 @@ impl Relay {
     /// Reads the pending output, but no more than a terminal holds: a program may print for ever.
     fn drain(&mut self) -> io::Result<()> {
         for _ in 0..MOST_HELD_BY_TERMINAL / flow::CAPACITY {
-            let before = self.recorder.output_bytes();
-            self.take_output()?;
-            if self.recorder.output_bytes() == before || !self.recorder.is_idle() {
+            if self.take_output()? == 0 || !self.recorder.is_idle() {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Appends the output to the log before anything else happens.
-    fn take_output(&mut self) -> io::Result<()> {
+    /// The same of a program that prints faster than it is read, some of it at a time: a look at all else takes
+    /// longer than a read.
+    fn take_flood(&mut self) -> io::Result<()> {
+        for _ in 0..MOST_READS {
+            if self.take_output()? < flow::FULL || !self.recorder.is_idle() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the output of one read to the log before anything else happens. Returns how many bytes came.
+    fn take_output(&mut self) -> io::Result<usize> {
         match self.recorder.record(|buffer| self.master.read(buffer)) {
-            Ok(0) => self.phase = self.phase.after(Change::TerminalClosed),
+            Ok(0) => {
+                self.phase = self.phase.after(Change::TerminalClosed);
+                Ok(0)
+            }
             Ok(count) => {
                 // The present modes mostly were those of the output, too.
                 if self.master.modes().is_ok_and(|modes| !modes.translates_newlines()) {
@@ -575,11 +587,11 @@ impl Relay {
                 let now = Instant::now();
                 self.input.note_printed(now);
                 self.judge.note_printed(now);
+                Ok(count)
             }
-            Err(error) if is_for_later(&error) => {}
-            Err(error) => return Err(error),
+            Err(error) if is_for_later(&error) => Ok(0),
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
     /// Answers the program's queries of its terminal: before any other input, as a terminal does.
@@ -859,6 +871,9 @@ const SCREEN_EVERY: u64 = 64 << 20;
 
 /// More than the kernel buffers of a terminal's output (tried: 22,048 bytes).
 const MOST_HELD_BY_TERMINAL: usize = 64 * 1024;
+
+/// So many reads of a flood are a few dozen microseconds, which nobody waits for.
+const MOST_READS: usize = 8;
 
 #[cfg(test)]
 mod tests {

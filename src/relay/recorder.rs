@@ -290,6 +290,11 @@ impl Recorder {
         }
     }
 
+    /// The end of the last output in which that was so.
+    pub(crate) fn last_untranslated(&self) -> u64 {
+        self.untranslated.last().map_or(0, |range| range.end)
+    }
+
     /// The ranges, from this offset on, in which that was so, as far as they are remembered.
     pub(crate) fn untranslated(&self, since: u64) -> Vec<Range<u64>> {
         self.untranslated.iter().filter(|range| range.end > since).cloned().collect()

@@ -154,6 +154,7 @@ impl Relay {
             trouble: watch.and_then(CommandWatch::trouble),
             is_stalled: watch.is_some_and(CommandWatch::is_stalled),
             interrupts: watch.map_or(0, |watch| u64::from(watch.interrupts())),
+            untranslated: self.recorder.last_untranslated(),
         }
     }
 

@@ -433,6 +433,7 @@ mod tests {
                 trouble: Some(Trouble::PassedOver),
                 is_stalled: true,
                 interrupts: 2,
+                untranslated: 4096,
                 progress: Progress {
                     stage: Stage::PromptBegun,
                     seq: 1,

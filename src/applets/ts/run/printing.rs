@@ -126,7 +126,7 @@ impl Run<'_> {
     /// Finds where in this stretch a `\r` before a `\n` is the program's own.
     pub(super) fn look_at_newlines(&mut self, range: &Range<u64>) -> Result<()> {
         // A remote terminal translates all newlines, and this one none.
-        if !range.is_empty()
+        if range.start < self.relay.last_output().untranslated.min(range.end)
             && !self.is_remote
             && let Some(ranges) = self.relay.untranslated(range.start)?
         {
