@@ -3,17 +3,18 @@
 
 use std::ptr;
 
-use rustix::process::{Pid, Resource};
+use rustix::process::{Pid, Resource, getpid};
 
 /// A number, or none (`Some(None)`). `None` if the process has gone, or we may not know it: its real, effective
-/// and saved user must be ours.
+/// and saved user and group must be ours, and if a filter of system calls confines us, it must be ourselves.
 #[expect(unsafe_code, reason = "rustix 1.1 only gets the limit of another process by setting it")]
 pub(crate) fn of(pid: u32, resource: Resource) -> Option<Option<u64>> {
     // 0 is a process of a PID namespace that we do not see, but prlimit(2) would take it for us.
-    let pid = Pid::from_raw(pid as i32)?.as_raw_pid();
+    let pid = Pid::from_raw(pid as i32)?;
+    let asked_of = if pid == getpid() { 0 } else { pid.as_raw_pid() };
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a null pointer sets no limit; the other is to a value that lives as long as the call.
-    let asked = unsafe { libc::prlimit(pid, resource as _, ptr::null(), &raw mut limit) };
+    let asked = unsafe { libc::prlimit(asked_of, resource as _, ptr::null(), &raw mut limit) };
     (asked == 0).then(|| Some(limit.rlim_max).filter(|most| *most != libc::RLIM_INFINITY))
 }
 

@@ -266,7 +266,7 @@ pub(crate) fn hard_limits<const N: usize>(
     if asked.iter().all(Option::is_some) {
         return Some(asked);
     }
-    // Another user's process, or one that has changed its user: its limits are only in the file.
+    // We may not ask for those of another user, or of anyone if we are confined. The file shows them.
     let file = whole(format!("/proc/{pid}/limits")).ok()?;
     let limit = |name: &str| match value(&file, name)?.split_ascii_whitespace().nth(1)? {
         "unlimited" => Some(None),

@@ -252,27 +252,42 @@ impl<'a> SessionWatch<'a> {
     }
 
     fn follow(&mut self) -> Result<()> {
-        let mut is_there = true;
-        for client in [&mut self.client, &mut self.standing].into_iter().flatten() {
-            is_there &= client.follow()?;
+        if let Some(standing) = &mut self.standing
+            && !standing.follow()?
+        {
+            self.renew_standing()?;
         }
-        if !is_there {
+        if let Some(client) = &mut self.client
+            && !client.follow()?
+        {
             self.note_end();
         }
         Ok(())
     }
 
     fn receive_news(&mut self) -> Result<()> {
-        let mut is_there = true;
-        for client in [&mut self.client, &mut self.standing].into_iter().flatten() {
-            match client.receive_news(Deadline::after(Duration::ZERO), None)? {
-                WaitOutcome::Changed => self.stirred = true,
-                WaitOutcome::Ended => is_there = false,
-                WaitOutcome::TimedOut => {}
-            }
-        }
-        if !is_there {
+        let news = |client: &mut Option<RelayClient>| match client {
+            Some(client) => client.receive_news(Deadline::after(Duration::ZERO), None),
+            None => Ok(WaitOutcome::TimedOut),
+        };
+        let (changes, activity) = (news(&mut self.client)?, news(&mut self.standing)?);
+        self.stirred |= [changes, activity].contains(&WaitOutcome::Changed);
+        if changes == WaitOutcome::Ended {
             self.note_end();
+        } else if activity == WaitOutcome::Ended {
+            self.renew_standing()?;
+        }
+        Ok(())
+    }
+
+    /// The end of the second connection is not that of the session if there is the first: a relay may also
+    /// dismiss a call that was stopped.
+    fn renew_standing(&mut self) -> Result<()> {
+        match self.client {
+            Some(_) => {
+                self.standing = RelayClient::open(self.session)?.map(|standing| standing.of_standing(true))
+            }
+            None => self.note_end(),
         }
         Ok(())
     }
