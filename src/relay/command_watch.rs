@@ -43,8 +43,9 @@ pub(crate) trait CommandShell: Shell {
     fn is_replaced(&mut self) -> bool;
     /// Is its line editor on?
     fn edits(&mut self) -> bool;
-    /// Interrupts this command of the shell of this level; `false` if it has ended.
-    fn interrupt_command(&mut self, level: usize, seq: u64) -> bool;
+    /// Interrupts this command of the shell of this level, and returns how long the log was then; `None` if it
+    /// has ended.
+    fn interrupt_command(&mut self, level: usize, seq: u64) -> Option<u64>;
 }
 
 pub(crate) struct CommandWatch {
@@ -54,10 +55,12 @@ pub(crate) struct CommandWatch {
     // How often it has been handed over, and the shell asked how it has ended.
     attempts: u32,
     looks: u32,
-    // The command is being interrupted: when to do it again, until when, and how often it has been done.
+    // The command is being interrupted: when to do it again, until when, how often it has been done, and how
+    // long the log was the first time.
     again: Option<Deadline>,
     give_up: Deadline,
     interrupts: u32,
+    interrupted_at: Option<u64>,
     // The shell waits for the rest of the command: when to interrupt it, and when that is given up.
     dropping: Option<(Deadline, Deadline)>,
     is_incomplete: bool,
@@ -83,6 +86,7 @@ impl CommandWatch {
             again: None,
             give_up: Deadline::NEVER,
             interrupts: 0,
+            interrupted_at: None,
             dropping: None,
             is_incomplete: false,
             trouble: None,
@@ -105,6 +109,11 @@ impl CommandWatch {
     /// How often it has been interrupted.
     pub(crate) fn interrupts(&self) -> u32 {
         self.interrupts
+    }
+
+    /// How long the log was when it was interrupted first.
+    pub(crate) fn interrupted_at(&self) -> Option<u64> {
+        self.interrupted_at
     }
 
     /// The shell waits for the rest of the command, and has not reported that itself.
@@ -237,8 +246,11 @@ impl CommandWatch {
         // A program that waits for input after the first interrupt has had it: another shell, say, which
         // would draw a prompt for each that follows.
         let waits = matches!(shell.doing(), TerminalState::Raw | TerminalState::Line);
-        if (self.interrupts == 0 || !waits) && shell.interrupt_command(self.level, now.seq) {
+        if (self.interrupts == 0 || !waits)
+            && let Some(at) = shell.interrupt_command(self.level, now.seq)
+        {
             self.interrupts += 1;
+            self.interrupted_at.get_or_insert(at);
         }
     }
 
@@ -450,9 +462,9 @@ mod tests {
         fn edits(&mut self) -> bool {
             self.edits
         }
-        fn interrupt_command(&mut self, _: usize, _: u64) -> bool {
+        fn interrupt_command(&mut self, _: usize, _: u64) -> Option<u64> {
             self.done.push(Done::InterruptedCommand);
-            true
+            Some(self.done.len() as u64)
         }
     }
 

@@ -154,6 +154,7 @@ impl Relay {
             trouble: watch.and_then(CommandWatch::trouble),
             is_stalled: watch.is_some_and(CommandWatch::is_stalled),
             interrupts: watch.map_or(0, |watch| u64::from(watch.interrupts())),
+            interrupted_at: watch.and_then(CommandWatch::interrupted_at),
             untranslated: self.recorder.last_untranslated(),
         }
     }

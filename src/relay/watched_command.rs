@@ -86,11 +86,13 @@ impl CommandShell for Relay {
         self.recorder.private().has(2004)
     }
 
-    fn interrupt_command(&mut self, level: usize, seq: u64) -> bool {
-        let has_ended = self.has_ended(level, seq);
-        if !has_ended {
+    fn interrupt_command(&mut self, level: usize, seq: u64) -> Option<u64> {
+        // Its echo comes after all that was printed before.
+        self.read_what_was_printed();
+        let at = self.recorder.output_bytes();
+        (!self.has_ended(level, seq)).then(|| {
             Relay::interrupt(self);
-        }
-        !has_ended
+            at
+        })
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     shells::runs_what_all_do,
-    support::{Scratch, eventually, libraries_of, run},
+    support::{Scratch, eventually, libraries_of, run, signal},
 };
 
 /// A shell that is started inside another, and how the same is said to it.
@@ -424,6 +424,32 @@ fn nothing_is_printed_of_interrupts_that_are_not_heeded() {
     assert!(Command::new("kill").args(["-s", "INT", &deaf.pid().to_string()]).status().unwrap().success());
     deaf.finish().code(126).stdout("deaf");
     assert!(scratch.file(&handle, "output.log").contains("deaf^C^C"));
+}
+
+#[test]
+fn what_a_slow_call_has_not_seen_before_its_interrupt_is_output_and_no_echo() {
+    let (scratch, handle) = Scratch::with_session("bash");
+    scratch.ts(&["send", &handle, "bash --norc"]).code(0);
+    integrate(&scratch, &handle, "bash");
+    let gate = scratch.path.join("gate");
+    run(Command::new("mkfifo").arg(&gate)).code(0);
+    let text = format!("sh -c \"trap '' INT; printf a; cat {}\"", gate.display());
+    let call = scratch.start(&["run", &handle, &text]);
+    let printed = |what: &str| eventually(what, || scratch.file(&handle, "output.log").ends_with(what));
+    printed("a");
+    let mut gate = OpenOptions::new().write(true).open(&gate).unwrap();
+    let pid = call.pid().to_string();
+    signal("-STOP", &pid);
+    // It is told of the first output only, since it asks for no more.
+    for (piece, so_far) in [("b", "ab"), ("c", "abc"), ("d", "abcd")] {
+        gate.write_all(piece.as_bytes()).unwrap();
+        printed(so_far);
+    }
+    signal("-INT", &pid);
+    signal("-CONT", &pid);
+    printed("abcd^C^C");
+    drop(gate);
+    call.finish().code(126).stdout("abcd");
 }
 
 #[test]

@@ -253,11 +253,11 @@ struct Run<'a> {
     question: Question,
     // For a resumed command.
     answers: Option<AnswerEchoes>,
-    // How often it has been interrupted.
+    // How often it has been interrupted, and how long the log was the first time.
     interrupts: u64,
-    // The diagnosis when the command was interrupted, and the log's length then.
-    diagnosis: Option<Diagnosis>,
     interrupted_at: Option<u64>,
+    // The diagnosis when it was to be interrupted.
+    diagnosis: Option<Diagnosis>,
     // Why our output is not read: our reader has gone, or the terminal.
     unread: Option<Failure>,
     // The lack of space for the output was reported.
@@ -633,6 +633,7 @@ impl<'a> Run<'a> {
         }
         (self.progress, self.seen) = (report.progress, report.processed);
         (self.trouble, self.interrupts) = (report.trouble, report.interrupts);
+        self.interrupted_at = report.interrupted_at.or(self.interrupted_at);
         if self.progress.has_begun() && self.begun.is_none() {
             self.begun = Some(Instant::now());
         }

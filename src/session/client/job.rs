@@ -140,6 +140,8 @@ pub(crate) struct OutputReport {
     pub(crate) is_stalled: bool,
     /// How often it has been interrupted.
     pub(crate) interrupts: u64,
+    /// How long the log was the first time.
+    pub(crate) interrupted_at: Option<u64>,
     /// The end of the last output in which newlines were printed untranslated.
     pub(crate) untranslated: u64,
 }
@@ -166,6 +168,7 @@ impl OutputReport {
         fields.maybe_word("trouble", &mut self.trouble, Trouble::word, Trouble::parse)?;
         fields.flag("stalled", &mut self.is_stalled);
         fields.number("interrupts", &mut self.interrupts)?;
+        fields.maybe("interrupted", &mut self.interrupted_at)?;
         fields.number("untranslated", &mut self.untranslated)?;
         fields.number("seq", &mut progress.seq)?;
         fields.number("start", &mut progress.start)?;

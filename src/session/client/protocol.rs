@@ -433,7 +433,8 @@ mod tests {
                 trouble: Some(Trouble::PassedOver),
                 is_stalled: true,
                 interrupts: 2,
-                untranslated: 4096,
+                interrupted_at: Some(4_080),
+                untranslated: 4_096,
                 progress: Progress {
                     stage: Stage::PromptBegun,
                     seq: 1,

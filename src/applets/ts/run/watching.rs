@@ -99,7 +99,6 @@ impl Run<'_> {
         let start = if self.begun.is_some() { self.progress.start } else { self.seen };
         let timeout = self.wishes.timeout.unwrap_or_default();
         self.diagnosis = Some(Diagnosis::of_output(self.session, start, timeout));
-        self.interrupted_at = Some(self.seen);
         let cause = if signalled { Cause::Signal } else { Cause::Timeout };
         *limit = Limit::Interrupted { cause, give_up: Deadline::after(STUBBORN) };
         self.question.end();
