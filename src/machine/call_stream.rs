@@ -11,7 +11,7 @@ use crate::{
     cli,
     machine::{
         call::{Came, End, RemoteCall},
-        frames::Stream,
+        frames::{LONGEST_DATA, Stream},
         outbox::Outbox,
     },
     outcome::{Result, Trying},
@@ -22,8 +22,8 @@ use crate::{
     terminal::text,
 };
 
-/// The most bytes that are given to a call at once, after it has said that it wants some.
-pub(crate) const AT_ONCE: usize = 64 * 1024;
+/// The most bytes that are given to a call at once, after it has said that it wants some: they fill frames.
+pub(crate) const AT_ONCE: usize = 4 * LONGEST_DATA;
 
 pub(crate) struct CallStream<'a> {
     call: RemoteCall,

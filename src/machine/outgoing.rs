@@ -7,8 +7,9 @@ use crate::machine::{
     outbox::ALIGNMENT,
 };
 
-/// How much of a stream is read at once, and kept as one piece.
-const PIECE: usize = 128 * 1024;
+/// How much of a stream is read at once, and kept as one piece. With what comes before its aligned start, it
+/// fills whole frames: a small one behind them costs as much as a large one.
+const PIECE: usize = 8 * LONGEST_DATA - ALIGNMENT;
 
 /// The sent bytes of a stream that are not acknowledged.
 #[derive(Default)]

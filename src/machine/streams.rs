@@ -8,6 +8,7 @@ use std::io;
 use crate::{
     machine::{
         call::{Came, End, RemoteCall},
+        call_stream::AT_ONCE,
         frames::Stream,
         outbox::{Buffer, Outbox},
     },
@@ -75,7 +76,7 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
     let mut stdout = Printed::new(Stream::Stdout, Output::stdout());
     let mut stderr = Printed::new(Stream::Stderr, Output::stderr());
     let mut stdin = Some(io::stdin());
-    let mut buffer = Buffer::new(64 * 1024);
+    let mut buffer = Buffer::new(AT_ONCE);
     let mut ended = None;
     loop {
         let mut came = Vec::new();
