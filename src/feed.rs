@@ -1,5 +1,6 @@
 //! The feed of sessions: the existing ones, here and on other machines, and then each change, as its source
-//! reports it. Nothing polls by the clock. `top`, the page, `events` and `list --follow` use this feed.
+//! reports it. Nothing polls by the clock. `top`, the page, `events` and `list --follow` use this feed. Of
+//! another machine, the page uses a [`FarFeed`] by itself, since its call carries more than that.
 
 mod far;
 mod here;
@@ -11,7 +12,7 @@ use crate::{
     session::{ActivityView, StateDir},
     sys::{deadline::Deadline, poll::PollSet},
 };
-use far::FarFeed;
+pub(crate) use far::{FarFeed, FarNews};
 use here::{Roster, RosterEvent};
 pub(crate) use news::FeedNews;
 
@@ -43,7 +44,8 @@ impl Feed {
             here = Some(roster);
             there_are.extend(glances.into_iter().map(ActivityView::untold));
         }
-        let far = machines.iter().flatten().map(|machine| FarFeed::new(machine.clone(), pattern)).collect();
+        let far =
+            machines.iter().flatten().map(|machine| FarFeed::of_list(machine.clone(), pattern)).collect();
         Ok((Feed { here, far }, there_are))
     }
 
@@ -79,7 +81,14 @@ impl Feed {
         if let Some(here) = &mut self.here {
             here.take_news(state_dir, send)?;
         }
-        self.far.iter_mut().for_each(|far| far.take_news(send));
+        for far in &mut self.far {
+            let machine = far.machine().clone();
+            far.take_news(&mut |news| match news {
+                FarNews::Session(news) => send(news),
+                FarNews::Call(news) => FeedNews::of_call(&machine, news).into_iter().for_each(&mut *send),
+                FarNews::Line(_) => {}
+            });
+        }
         Ok(())
     }
 }

@@ -8,12 +8,13 @@
 //! A request is accepted if it has the token, in a header that our own script sets. There is no
 //! cookie, since a browser sends those to every port of a machine, and so to other users' servers
 //! on it. `http.rs` reads requests and `guard.rs` judges them. `versioned_screen.rs` finds the changes
-//! of a screen, and `stream.rs` those of all sessions. `tile.rs` follows one session, and `far.rs`
-//! those of another machine, where `feed.rs` reports them. `forwards.rs` makes ports of other machines
-//! reachable here. `server.rs` is the loop.
+//! of a screen, and `stream.rs` those of all sessions. `tile.rs` follows one session, `far.rs` those of
+//! another machine, where `feed.rs` reports them, and `about.rs` describes any of them. `forwards.rs`
+//! makes ports of other machines reachable here. `server.rs` is the loop.
 //!
 //! One request needs no token: that for a form of `secret.rs`, whose address has an id of its own.
 
+mod about;
 mod collected_call;
 mod connection;
 mod far;

@@ -1,91 +1,270 @@
-//! The sessions of another machine, from `list --json --follow` there.
+//! The sessions of another machine, from lines as `list --json --follow` prints them there.
 //!
-//! The machine is trusted only about its own sessions, and its data is text.
+//! The machine is trusted only about its own sessions, its data is bounded, and is text.
 
 use crate::{
     feed::news::FeedNews,
-    json,
+    json::{self, Value},
     machine::{
         name::MachineName,
         renewed_call::{CallNews, RenewedCall},
     },
-    session::{ActivityView, Address, removed_of},
+    session::{ActivityView, Address, Handle, removed_of},
     sorted::Map,
     sys::{deadline::Deadline, poll::PollSet},
     terminal::text,
 };
 
-/// More sessions of one machine are not shown.
+/// More sessions of one machine are not shown, nor more bytes of their last lines.
 const MOST_SESSIONS: usize = 20_000;
+const MOST_BYTES: usize = 256 << 20;
 
-pub(super) struct FarFeed {
+pub(crate) struct FarFeed {
     call: RenewedCall,
-    // The sessions that were reported, and whether by this call.
-    known: Map<Address, bool>,
+    told: ToldSessions,
+}
+
+/// What a call has sent, or what has become of it.
+pub(crate) enum FarNews<'a> {
+    Session(FeedNews),
+    Call(CallNews),
+    /// A line that is not the feed's.
+    Line(&'a Value),
+}
+
+/// The sessions that were reported.
+struct ToldSessions {
+    machine: MachineName,
+    sessions: Map<Address, ToldSession>,
+    // Invariant: the lengths of their last lines together.
+    bytes: usize,
+}
+
+struct ToldSession {
+    // By this call, or it is in its list.
+    is_there: bool,
+    length: usize,
 }
 
 impl FarFeed {
-    pub(super) fn new(machine: MachineName, pattern: Option<&str>) -> FarFeed {
-        let mut words: Vec<Vec<u8>> = ["list", "--json", "--follow"].map(|word| word.into()).into();
-        words.extend(pattern.map(|pattern| format!("--name={pattern}").into_bytes()));
-        let mut call = RenewedCall::new(machine, words);
-        call.begin();
-        FarFeed { call, known: Map::new() }
+    /// By a call of these words, which begins with `begin`.
+    pub(crate) fn new(machine: MachineName, words: Vec<Vec<u8>>) -> FarFeed {
+        let told = ToldSessions { machine: machine.clone(), sessions: Map::new(), bytes: 0 };
+        FarFeed { call: RenewedCall::new(machine, words), told }
     }
 
-    pub(super) fn watch<'a, Event: Copy>(&'a self, poll_set: &mut PollSet<'a, Event>, event: Event) {
+    /// The sessions that have this in their name, if it is given.
+    pub(super) fn of_list(machine: MachineName, pattern: Option<&str>) -> FarFeed {
+        let mut words: Vec<Vec<u8>> = ["list", "--json", "--follow"].map(|word| word.into()).into();
+        words.extend(pattern.map(|pattern| format!("--name={pattern}").into_bytes()));
+        let mut feed = FarFeed::new(machine, words);
+        feed.begin();
+        feed
+    }
+
+    pub(crate) fn machine(&self) -> &MachineName {
+        self.call.machine()
+    }
+
+    /// Calls at once, if there is no call.
+    pub(crate) fn begin(&mut self) {
+        self.call.begin();
+    }
+
+    /// Hangs up, until `begin`. Returns whether a part of the call was sent.
+    pub(crate) fn end(&mut self) -> bool {
+        self.told.forget_call();
+        self.call.end()
+    }
+
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.call.is_under_way()
+    }
+
+    /// Writes to the call's standard input.
+    pub(crate) fn give(&mut self, bytes: &[u8]) {
+        self.call.give(bytes);
+    }
+
+    pub(crate) fn watch<'a, Event: Copy>(&'a self, poll_set: &mut PollSet<'a, Event>, event: Event) {
         self.call.watch(poll_set, event);
     }
 
-    pub(super) fn deadline(&self) -> Deadline {
+    pub(crate) fn deadline(&self) -> Deadline {
         self.call.deadline()
     }
 
-    pub(super) fn note(&mut self) {
+    pub(crate) fn note(&mut self) {
         self.call.note();
     }
 
     /// Receives pending data, and calls if it is time.
-    pub(super) fn take_news(&mut self, send: &mut dyn FnMut(FeedNews)) {
-        let (machine, known) = (self.call.machine().clone(), &mut self.known);
-        let mut take = |line: Vec<u8>| {
-            if let Some((address, name)) = removed_of(&line, Some(machine.as_str())) {
-                known.remove(&address);
-                send(FeedNews::Removed(address, name));
-            } else if let Some(overview) = ActivityView::parse(&line, Some(machine.as_str())) {
-                *known.or_insert(overview.address(), true) = true;
-                send(FeedNews::Told(Box::new(overview)));
-            } else {
-                return false;
+    pub(crate) fn take_news(&mut self, send: &mut dyn FnMut(FarNews)) {
+        let FarFeed { call, told } = self;
+        for news in call.drive(&mut |line| told.take(&line, send), reason) {
+            match news {
+                // Sessions that this call did not list at its start have gone, or come again.
+                CallNews::Heard => told.remove_missing(send),
+                CallNews::Over { .. } => told.forget_call(),
+                CallNews::Missing(_) => {}
             }
-            true
-        };
-        let mut news = self
-            .call
-            .drive(&mut take, |words| json::error_of(String::from_utf8_lossy(words).lines().last()?));
-        if self.known.len() > MOST_SESSIONS {
-            news.push(self.call.refuse("it has more sessions than can be shown"));
+            send(FarNews::Call(news));
         }
-        for news in news {
-            let (why, is_over) = match news {
-                CallNews::Missing(why) => (why, false),
-                CallNews::Over { why, .. } => (why, true),
-                CallNews::Heard => {
-                    // Sessions that this call did not list at its start have gone, or come again.
-                    self.known.retain(|address, is_there| {
-                        if !*is_there {
-                            send(FeedNews::Removed(address.clone(), None));
-                        }
-                        *is_there
-                    });
-                    continue;
+        if self.told.is_too_much() {
+            self.refuse(send);
+        }
+    }
+
+    /// Ends a call that sends more than can be kept, and drops the sessions.
+    pub(crate) fn refuse(&mut self, send: &mut dyn FnMut(FarNews)) {
+        self.told.forget_call();
+        self.told.remove_missing(send);
+        send(FarNews::Call(self.call.refuse("it sent more than can be shown")));
+    }
+
+    /// A line as it comes by the call.
+    #[cfg(test)]
+    pub(crate) fn take(&mut self, line: &[u8], send: &mut dyn FnMut(FarNews)) -> bool {
+        self.told.take(line, send)
+    }
+}
+
+/// Why a call has ended, by what it has printed on standard error: an object, or words.
+fn reason(words: &[u8]) -> Option<String> {
+    let object = String::from_utf8_lossy(words).lines().last().and_then(json::error_of);
+    object.or_else(|| text::last_line_shown(words))
+}
+
+impl ToldSessions {
+    /// Returns whether it is a line of the feed. An invalid one changes nothing.
+    fn take(&mut self, line: &[u8], send: &mut dyn FnMut(FarNews)) -> bool {
+        let Ok(told) = Value::parse(line) else { return false };
+        if self.is_too_much() {
+            return false;
+        }
+        let machine = Some(self.machine.as_str());
+        if let Some(all) = told["sessions"].as_array() {
+            // A call may begin with a list of them.
+            for handle in all.iter().filter_map(|handle| Handle::parse(handle.as_str()?.as_bytes())) {
+                let address = Address { machine: machine.map(str::to_owned), handle };
+                if let Some(session) = self.sessions.get_mut(&address) {
+                    session.is_there = true;
                 }
-            };
-            if is_over {
-                self.known.values_mut().for_each(|is_there| *is_there = false);
             }
-            let why = text::escaped(why.as_bytes());
-            send(FeedNews::Lost { machine: machine.to_string(), why, is_over });
+        } else if let Some((address, name)) = removed_of(&told, machine) {
+            self.bytes -= self.sessions.remove(&address).map_or(0, |session| session.length);
+            send(FarNews::Session(FeedNews::Removed(address, name)));
+        } else if let Some(overview) = ActivityView::of_object(&told, machine) {
+            let session = ToldSession { is_there: true, length: 0 };
+            let session = self.sessions.or_insert(overview.address(), session);
+            self.bytes = self.bytes - session.length + line.len();
+            *session = ToldSession { is_there: true, length: line.len() };
+            send(FarNews::Session(FeedNews::Told(Box::new(overview))));
+        } else {
+            send(FarNews::Line(&told));
+            return false;
         }
+        true
+    }
+
+    fn is_too_much(&self) -> bool {
+        self.sessions.len() > MOST_SESSIONS || self.bytes > MOST_BYTES
+    }
+
+    /// None of them has been reported by the next call yet.
+    fn forget_call(&mut self) {
+        self.sessions.values_mut().for_each(|session| session.is_there = false);
+    }
+
+    fn remove_missing(&mut self, send: &mut dyn FnMut(FarNews)) {
+        let ToldSessions { sessions, bytes, .. } = self;
+        sessions.retain(|address, session| {
+            if !session.is_there {
+                *bytes -= session.length;
+                send(FarNews::Session(FeedNews::Removed(address.clone(), None)));
+            }
+            session.is_there
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feed() -> FarFeed {
+        FarFeed::new(MachineName::parse(b"box").unwrap(), Vec::new())
+    }
+
+    /// The news by these lines, in words.
+    fn news(feed: &mut FarFeed, lines: &str) -> Vec<String> {
+        let mut all = Vec::new();
+        for line in lines.lines() {
+            feed.take(line.as_bytes(), &mut |news| all.push(in_words(news)));
+        }
+        all
+    }
+
+    fn in_words(news: FarNews) -> String {
+        match news {
+            FarNews::Session(FeedNews::Told(overview)) => format!("told {}", overview.address()),
+            FarNews::Session(FeedNews::Removed(address, _)) => format!("removed {address}"),
+            FarNews::Session(FeedNews::Lost { .. }) => "lost".into(),
+            FarNews::Call(news) => format!("{news:?}"),
+            FarNews::Line(line) => json::value_with(line, &[]),
+        }
+    }
+
+    fn line(number: usize) -> String {
+        format!("{{\"handle\":\"{number:08x}\",\"command\":\"a\"}}\n")
+    }
+
+    #[test]
+    fn lines_that_are_not_the_feeds_are_handed_on_and_invalid_ones_are_not() {
+        let mut feed = feed();
+        let told = news(
+            &mut feed,
+            &(line(1) + "{\"x\":[1]}\n5\n{\n{\"handle\":\"other:00000002\",\"command\":\"a\"}"),
+        );
+        let other = "{\"command\":\"a\",\"handle\":\"other:00000002\"}";
+        assert_eq!(told, ["told box:00000001", "{\"x\":[1]}", "5", other]);
+        let told = news(&mut feed, "{\"handle\":\"box:00000001\",\"state\":\"removed\",\"name\":null}");
+        assert_eq!(told, ["removed box:00000001"]);
+        assert!(feed.told.bytes == 0 && feed.told.sessions.len() == 0);
+    }
+
+    #[test]
+    fn a_new_call_removes_what_it_does_not_list() {
+        let mut feed = feed();
+        news(&mut feed, &(1..=4).map(line).collect::<String>());
+        feed.end();
+        let nonsense = "1,".repeat(100_000);
+        let list = format!("{{\"sessions\":[{nonsense}\"00000002\",\"../x\",\"00000009\"]}}\n");
+        assert!(news(&mut feed, &(list + &line(3))).ends_with(&["told box:00000003".into()]));
+        let mut gone = Vec::new();
+        feed.told.remove_missing(&mut |news| gone.push(in_words(news)));
+        assert_eq!(gone, ["removed box:00000001", "removed box:00000004"]);
+        assert_eq!(feed.told.bytes, line(2).trim_end().len() * 2);
+    }
+
+    #[test]
+    fn more_than_can_be_shown_is_refused() {
+        let mut feed = feed();
+        let mut count = 0;
+        for number in 0..MOST_SESSIONS + 50 {
+            feed.take(line(number).as_bytes(), &mut |_| count += 1);
+        }
+        assert_eq!(count, MOST_SESSIONS + 1);
+        let (mut gone, mut last) = (0, String::new());
+        feed.take_news(&mut |news| {
+            gone += usize::from(matches!(news, FarNews::Session(FeedNews::Removed(..))));
+            last = in_words(news);
+        });
+        assert!(gone == MOST_SESSIONS + 1 && last.contains("it sent more than can be shown"), "{last}");
+        assert!(feed.told.sessions.len() == 0 && feed.told.bytes == 0);
+        // Their lengths count, too.
+        feed.told.bytes = MOST_BYTES;
+        assert!(feed.take(line(1).as_bytes(), &mut |_| {}) && feed.told.is_too_much());
+        assert!(!feed.take(line(2).as_bytes(), &mut |_| panic!()));
     }
 }

@@ -1,34 +1,30 @@
 //! The sessions of another machine on the page, received from a process of ours there (`feed.rs`).
 //!
-//! Its data is trusted only about that machine's sessions, is bounded, and can only be text and
-//! styles. Typed text goes there, and is confirmed when it has been typed.
+//! Which there are, and their state, is the feed's (`feed/far.rs`). The call by which it comes also carries
+//! the shown screens, which can only be text and styles, and the requests of users and their results. Typed
+//! text goes there, and is confirmed when it has been typed.
 
 use std::time::Duration;
 
 use crate::{
-    json::{self, Fields, Object, Value},
-    machine::{
-        self,
-        name::MachineName,
-        renewed_call::{CallNews, RenewedCall},
-    },
+    feed::{FarFeed, FarNews, FeedNews},
+    json::{Object, Value},
+    machine::{self, name::MachineName, renewed_call::CallNews},
     page::{
+        about::about,
         http::{BAD_BODY, DONE, GONE, HttpError, NOT_FOUND, OK, TOO_MANY, UNASKED, UNREACHED},
-        stream::{BEGINNING, Entry, View},
+        stream::{Entry, View},
+        tile::OldEnds,
         versioned_screen::{self, Numbers, VersionedScreen},
     },
-    session::{Activity, Handle},
+    session::{ActivityView, Handle},
     sorted::Map,
     sys::{deadline::Deadline, poll::PollSet},
     terminal::{screen::Screen, text},
 };
 
-/// Longer than the valid state of a session besides its screen.
-const LONGEST_ABOUT: usize = 128 * 1024;
-
-/// All of one machine takes no more bytes, and it has no more sessions.
+/// What is shown of one machine takes no more bytes.
 const MOST_BYTES: usize = 256 << 20;
-const MOST_SESSIONS: usize = 20_000;
 
 /// A page that changes to a session, or is loaded again, keeps the connection for this long.
 const LINGER: Duration = Duration::from_secs(10);
@@ -37,7 +33,7 @@ const LINGER: Duration = Duration::from_secs(10);
 pub(crate) type Done = Result<Option<String>, HttpError>;
 
 pub(crate) struct Machine {
-    call: RenewedCall,
+    feed: FarFeed,
     /// The time to hang up, if no page is open any more.
     until: Deadline,
     /// The view that was sent by this call.
@@ -49,8 +45,8 @@ pub(crate) struct Machine {
 }
 
 /// The state that the machine has sent.
+#[derive(Default)]
 struct Received {
-    machine: MachineName,
     /// The requests to that machine, by numbers, and their results.
     asked: Vec<u64>,
     done: Vec<(u64, Done)>,
@@ -58,27 +54,37 @@ struct Received {
     sessions: Map<u32, Box<FarSession>>,
     // Invariant: what they weigh.
     bytes: usize,
+    // One has been reported as ended, since the old ones were left out.
+    has_ended: bool,
 }
 
 struct FarSession {
     entry: Entry,
+    overview: ActivityView,
+    // No call has reported it since the last one was over.
+    is_lost: bool,
     // The numbers that its rows have there.
     rows: Vec<u64>,
-    // It is in the list that is being read.
-    is_there: bool,
+}
+
+impl FarSession {
+    /// Computes its state besides the screen.
+    fn describe(&mut self, numbers: &mut Numbers) {
+        let word = if self.is_lost { "not reached" } else { self.overview.word() };
+        let about = about(&self.overview, self.entry.frame.title(), word);
+        self.entry.describe(about, numbers);
+    }
 }
 
 impl Machine {
     pub(crate) fn new(name: MachineName, key: u64) -> Machine {
-        let itself = Entry::new(format!("{name}:"), key);
-        let (asked, done, sessions, bytes) = Default::default();
         Machine {
-            call: RenewedCall::new(name.clone(), vec![machine::PAGE.into()]),
+            itself: Entry::new(format!("{name}:"), key),
+            feed: FarFeed::new(name, vec![machine::PAGE.into()]),
             until: Deadline::NEVER,
             view: String::new(),
-            itself,
             is_missing: false,
-            received: Received { machine: name, asked, done, sessions, bytes },
+            received: Received::default(),
         }
     }
 
@@ -88,31 +94,31 @@ impl Machine {
     }
 
     pub(crate) fn name(&self) -> &MachineName {
-        self.call.machine()
+        self.feed.machine()
     }
 
     /// A session's handle on that machine.
     pub(crate) fn handle_there<'n>(&self, name: &'n str) -> Option<&'n str> {
-        name.strip_prefix(self.call.machine().as_str())?.strip_prefix(':')
+        name.strip_prefix(self.name().as_str())?.strip_prefix(':')
     }
 
     pub(crate) fn watch<'a, Event: Copy>(&'a self, poll_set: &mut PollSet<'a, Event>, event: Event) {
-        self.call.watch(poll_set, event);
+        self.feed.watch(poll_set, event);
     }
 
     /// When it is to be driven at the latest.
     pub(crate) fn deadline(&self) -> Deadline {
-        self.call.deadline().min(self.until)
+        self.feed.deadline().min(self.until)
     }
 
     pub(crate) fn note(&mut self) {
-        self.call.note();
+        self.feed.note();
     }
 
     /// A page is open: call the machine.
     pub(crate) fn begin(&mut self) {
         self.until = Deadline::NEVER;
-        self.call.begin();
+        self.feed.begin();
     }
 
     /// No page is open any more.
@@ -125,8 +131,8 @@ impl Machine {
         let order = Object::new().number("ask", number).text("handle", handle);
         let mut line = order.text("what", what).text("body", body).line().into_bytes();
         self.received.asked.push(number);
-        match self.call.is_under_way() {
-            true => self.call.give(&line),
+        match self.feed.is_under_way() {
+            true => self.feed.give(&line),
             false => self.received.give_up(false),
         }
         // It may be a secret.
@@ -148,27 +154,28 @@ impl Machine {
         if self.until.has_passed() {
             self.until = Deadline::NEVER;
             self.view.clear();
-            let was_sent = self.call.end();
+            let was_sent = self.feed.end();
             self.received.give_up(was_sent);
         }
-        let received = &mut self.received;
-        let mut news =
-            self.call.drive(&mut |line| received.take(&line, keys, numbers).is_some(), text::last_line_shown);
-        if received.bytes > MOST_BYTES || received.sessions.len() > MOST_SESSIONS {
-            (received.sessions, received.bytes) = (Map::new(), 0);
-            news.push(self.call.refuse("it sent more than can be shown"));
+        let Machine { feed, received, .. } = self;
+        let mut calls = Vec::new();
+        let mut take = |news: FarNews| calls.extend(received.take(news, keys, numbers));
+        feed.take_news(&mut take);
+        received.leave_out_old();
+        if received.bytes > MOST_BYTES {
+            feed.refuse(&mut |news| calls.extend(received.take(news, keys, numbers)));
         }
-        for news in news {
-            self.take_news(news, numbers);
+        for news in calls {
+            self.take_call(news, numbers);
         }
-        let line = view.line(self.call.machine().as_str());
-        if self.call.is_under_way() && line != self.view {
-            self.call.give(line.as_bytes());
+        let line = view.line(self.name().as_str());
+        if self.feed.is_under_way() && line != self.view {
+            self.feed.give(line.as_bytes());
             self.view = line;
         }
     }
 
-    fn take_news(&mut self, news: CallNews, numbers: &mut Numbers) {
+    fn take_call(&mut self, news: CallNews, numbers: &mut Numbers) {
         match news {
             CallNews::Heard => self.is_missing = false,
             CallNews::Missing(why) => self.miss(&why, numbers),
@@ -182,7 +189,7 @@ impl Machine {
     }
 
     fn miss(&mut self, why: &str, numbers: &mut Numbers) {
-        let name = self.call.machine().as_str();
+        let name = self.feed.machine().as_str();
         let about =
             Object::new().text("name", name).text("command", "another machine").text("state", "alive");
         let about = about.text("activity", "unknown").text("word", "not reached").text("question", why);
@@ -209,143 +216,81 @@ impl Received {
 
     /// The activity of its sessions is unknown.
     fn forget_activities(&mut self, numbers: &mut Numbers) {
-        for FarSession { entry, .. } in self.sessions.values_mut().map(|session| &mut **session) {
-            let Ok(about) = Value::parse(entry.about().as_bytes()) else { continue };
-            if about["state"] != "dead" {
-                let unknown = [("activity", "\"unknown\""), ("word", "\"not reached\""), ("since", "null")];
-                entry.describe(
-                    json::value_with(&about, &[&unknown[..], &[("question", "null")]].concat()),
-                    numbers,
-                );
-            }
+        for session in self.sessions.values_mut().filter(|session| session.overview.glance.alive) {
+            session.is_lost = true;
+            session.overview.forget_activity();
+            session.describe(numbers);
         }
-        self.weigh();
-    }
-
-    /// Takes a message; `None` if it is invalid: it changes nothing then.
-    fn take(&mut self, line: &[u8], keys: &mut Numbers, numbers: &mut Numbers) -> Option<()> {
-        let told = Value::parse(line.strip_prefix(BEGINNING)?).ok()?;
-        if let Some(number) = told["answer"].as_u64() {
-            let at = self.asked.iter().position(|asked| *asked == number)?;
-            self.done.push((self.asked.remove(at), done(&told)));
-            return Some(());
-        }
-        let handle = |told: &Value| Handle::parse(told.as_str()?.as_bytes());
-        if let Some(all) = told["sessions"].as_array() {
-            for handle in all.iter().filter_map(handle) {
-                if let Some(session) = self.sessions.get_mut(&handle.number()) {
-                    session.is_there = true;
-                }
-            }
-            self.sessions.retain(|_, session| std::mem::take(&mut session.is_there));
-            self.weigh();
-        }
-        if let Some(gone) = handle(&told["gone"])
-            && let Some(session) = self.sessions.remove(&gone.number())
-        {
-            self.bytes -= session.entry.weight();
-        }
-        if told["handle"].is_null() {
-            return Some(());
-        }
-        let handle = handle(&told["handle"])?;
-        let number = handle.number();
-        if !self.sessions.contains_key(&number) {
-            // At most one session too many is stored; further ones are ignored.
-            if self.sessions.len() > MOST_SESSIONS {
-                return None;
-            }
-            let entry = Entry::new(format!("{}:{handle}", self.machine), keys.next());
-            self.sessions.insert(number, Box::new(FarSession { entry, rows: Vec::new(), is_there: false }));
-        }
-        let FarSession { entry, rows, .. } = &mut **self.sessions.get_mut(&number)?;
-        self.bytes -= entry.weight();
-        if let Some(about) = about(&told["about"], self.machine.as_str()) {
-            entry.describe(about, numbers);
-        }
-        if told["screen"].as_object().is_some() {
-            let _ = entry.frame.take_told(&told["screen"], rows, numbers);
-        }
-        self.bytes += entry.weight();
-        Some(())
-    }
-
-    fn weigh(&mut self) {
         self.bytes = self.sessions.values().map(|session| session.entry.weight()).sum();
     }
-}
 
-/// The type of a field: this, or null.
-#[derive(Clone, Copy)]
-enum Kind {
-    Text,
-    Number,
-    Truth,
-    Texts,
-}
-
-/// The fields of a session besides its screen (`tile.rs`), except those that are checked one by one.
-const ABOUT: [(&str, Kind); 9] = [
-    ("command", Kind::Text),
-    ("word", Kind::Text),
-    ("terminal", Kind::Text),
-    ("since", Kind::Number),
-    ("question", Kind::Text),
-    ("question_id", Kind::Text),
-    ("choices", Kind::Texts),
-    ("started", Kind::Number),
-    ("title", Kind::Text),
-];
-
-/// Those of its exit record that the page has use for.
-const RECEIPT: [(&str, Kind); 9] = [
-    ("exit_code", Kind::Number),
-    ("timed_out", Kind::Truth),
-    ("signal", Kind::Text),
-    ("ended_by", Kind::Text),
-    ("started", Kind::Number),
-    ("ended", Kind::Number),
-    ("duration_ms", Kind::Number),
-    ("output_bytes", Kind::Number),
-    ("drained", Kind::Truth),
-];
-
-/// The state of a session besides its screen, as sent to our clients: its name includes the machine's.
-/// `None` if it is invalid: a script that gets an object where it expects a text may fail, and with it
-/// the whole page.
-fn about(told: &Value, machine: &str) -> Option<String> {
-    let (state, activity) = (told["state"].as_str()?, told["activity"].as_str()?);
-    let is_known =
-        ["alive", "dead"].contains(&state) && (activity == "unknown" || Activity::parse(activity).is_some());
-    let name = match &told["name"] {
-        Value::Null => "null".to_owned(),
-        name => json::quoted(&format!("{machine}:{}", name.as_str()?)),
-    };
-    let receipt = match &told["receipt"] {
-        Value::Null => None,
-        receipt => Some(with_fields(Object::new(), receipt.as_object()?, &RECEIPT)?),
-    };
-    let about = Object::new().json("name", &name).text("state", state).text("activity", activity);
-    let about = with_fields(about, told.as_object()?, &ABOUT)?.object_or_null("receipt", receipt).value();
-    (is_known && about.len() <= LONGEST_ABOUT).then_some(about)
-}
-
-/// Adds those fields to an object, as they are in another one; where one is missing, it is null.
-fn with_fields(mut object: Object, told: &Fields, fields: &[(&str, Kind)]) -> Option<Object> {
-    for (name, kind) in fields {
-        let value = told.get(*name).unwrap_or(&Value::Null);
-        let is_one = match kind {
-            Kind::Text => value.is_string(),
-            Kind::Number => value.as_number().is_some(),
-            Kind::Truth => value.as_bool().is_some(),
-            Kind::Texts => value.as_array().is_some_and(|texts| texts.iter().all(Value::is_string)),
-        };
-        if !is_one && !value.is_null() {
-            return None;
+    /// Takes what the machine has sent; returns what has become of the call.
+    fn take(&mut self, news: FarNews, keys: &mut Numbers, numbers: &mut Numbers) -> Option<CallNews> {
+        match news {
+            FarNews::Session(FeedNews::Told(overview)) => self.put(*overview, keys, numbers),
+            FarNews::Session(FeedNews::Removed(address, _)) => self.remove(address.handle.number()),
+            FarNews::Session(FeedNews::Lost { .. }) => {}
+            FarNews::Line(told) => drop(self.take_line(told, numbers)),
+            FarNews::Call(news) => return Some(news),
         }
-        object = object.json(name, &json::value_with(value, &[]));
+        None
     }
-    Some(object)
+
+    fn put(&mut self, overview: ActivityView, keys: &mut Numbers, numbers: &mut Numbers) {
+        let address = overview.address();
+        let number = address.handle.number();
+        self.has_ended |= !overview.glance.alive;
+        let session = match self.sessions.get_mut(&number) {
+            Some(session) => {
+                self.bytes -= session.entry.weight();
+                (session.overview, session.is_lost) = (overview, false);
+                session
+            }
+            None => {
+                let entry = Entry::new(address.to_string(), keys.next());
+                let session = FarSession { entry, overview, is_lost: false, rows: Vec::new() };
+                self.sessions.or_insert(number, Box::new(session))
+            }
+        };
+        session.describe(numbers);
+        self.bytes += session.entry.weight();
+    }
+
+    fn remove(&mut self, number: u32) {
+        self.bytes -= self.sessions.remove(&number).map_or(0, |session| session.entry.weight());
+    }
+
+    /// Drops ended sessions beyond the newest.
+    fn leave_out_old(&mut self) {
+        if !std::mem::take(&mut self.has_ended) {
+            return;
+        }
+        let ended = self.sessions.values().filter(|session| !session.overview.glance.alive);
+        let mut old = OldEnds::of(ended.map(|session| session.overview.since));
+        let Received { sessions, bytes, .. } = self;
+        sessions.retain(|_, session| {
+            let is_shown = session.overview.glance.alive || !old.has(session.overview.since);
+            *bytes -= if is_shown { 0 } else { session.entry.weight() };
+            is_shown
+        });
+    }
+
+    /// Takes a line that is not the feed's; `None` if it is invalid: it changes nothing then.
+    fn take_line(&mut self, told: &Value, numbers: &mut Numbers) -> Option<()> {
+        if let Some(number) = told["answer"].as_u64() {
+            let at = self.asked.iter().position(|asked| *asked == number)?;
+            self.done.push((self.asked.remove(at), done(told)));
+            return Some(());
+        }
+        let handle = Handle::parse(told["screen_of"].as_str()?.as_bytes())?;
+        let session = self.sessions.get_mut(&handle.number())?;
+        self.bytes -= session.entry.weight();
+        let FarSession { entry, rows, .. } = &mut **session;
+        let _ = entry.frame.take_told(&told["screen"], rows, numbers);
+        session.describe(numbers);
+        self.bytes += session.entry.weight();
+        Some(())
+    }
 }
 
 /// The result of a request to that machine.
@@ -374,8 +319,13 @@ mod tests {
     }
 
     fn take(machine: &mut Machine, bytes: &[u8]) {
+        take_with(machine, bytes, &mut Numbers::default(), &mut Numbers::default());
+    }
+
+    fn take_with(machine: &mut Machine, bytes: &[u8], keys: &mut Numbers, numbers: &mut Numbers) {
+        let Machine { feed, received, .. } = machine;
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            machine.received.take(line, &mut Numbers::default(), &mut Numbers::default());
+            feed.take(line, &mut |news| drop(received.take(news, keys, numbers)));
         }
     }
 
@@ -383,18 +333,24 @@ mod tests {
         CallNews::Over { why: why.into(), was_sent: false }
     }
 
-    /// The message of that machine for a screen with this on it.
+    /// The line of a session with these fields besides its command.
+    fn line(handle: &str, fields: &str) -> String {
+        format!("{{\"handle\":\"{handle}\",\"command\":\"b\"{fields}}}\n")
+    }
+
+    /// The lines of that machine for a session with a screen with this on it.
     fn told(bytes: &[u8]) -> Vec<u8> {
-        let (mut screen, mut numbers) = (Screen::new(20, 3), Numbers::default());
+        let (mut screen, mut frame) = (Screen::new(20, 3), VersionedScreen::default());
         screen.feed(bytes);
-        let mut entry = Entry::new("1f3a9c02".into(), 1);
-        let about = r#"{"name":"a","command":"b","state":"alive","activity":"waiting","receipt":null}"#;
-        entry.describe(about.into(), &mut numbers);
-        entry.frame.take(&screen, &mut numbers);
-        let mut out = Vec::new();
-        let mut stream = Stream::new(View { wall: true, large: Vec::new() }, 0);
-        stream.send(&[&entry], numbers.last(), "", &mut out);
-        out
+        frame.take(&screen, &mut Numbers::default());
+        let told = line("1f3a9c02", ",\"name\":\"a\",\"state\":\"alive\",\"activity\":\"waiting\"");
+        let shown =
+            Object::new().text("screen_of", "1f3a9c02").object_or_null("screen", Some(frame.titled(0)));
+        (told + &shown.line()).into_bytes()
+    }
+
+    fn about_of(machine: &Machine) -> String {
+        machine.entries().next().unwrap().about().to_owned()
     }
 
     fn rows(frame: &VersionedScreen) -> String {
@@ -412,14 +368,15 @@ mod tests {
         let shown = rows(&entry.frame);
         assert!(shown.contains("[\"a\",[\"b\",\"1,#010203,1\"]]"), "{shown}");
         assert!(shown.contains("[[\"漢\",\",,0\",2],\"<b>\"]"), "{shown}");
-        take(&mut machine, b"data: {\"gone\":\"1f3a9c02\"}\n\n");
+        take(&mut machine, b"{\"handle\":\"1f3a9c02\",\"state\":\"removed\"}\n");
         assert!(machine.entries().next().is_none() && machine.received.bytes == 0);
     }
 
     #[test]
     fn remote_rows_must_be_text_and_known_styles() {
         let mut machine = machine();
-        let head = "data: {\"handle\":\"1f3a9c02\",\"screen\":{\"cols\":1,\"rows\":1,\"cursor\":null,\"at\":[1],\"fresh\":{\"1\":";
+        take(&mut machine, line("1f3a9c02", "").as_bytes());
+        let head = "{\"screen_of\":\"1f3a9c02\",\"screen\":{\"cols\":1,\"rows\":1,\"cursor\":null,\"at\":[1],\"title\":\"x\",\"fresh\":{\"1\":";
         for row in [
             "{}",
             "[{}]",
@@ -430,66 +387,71 @@ mod tests {
             "[[\"a\",\",,0\",99999]]",
         ] {
             take(&mut machine, format!("{head}{row}}}}}}}\n").as_bytes());
-            assert_eq!(machine.entries().next().unwrap().frame.number(), 0, "{row}");
+            let frame = &machine.entries().next().unwrap().frame;
+            assert!(frame.number() == 0 && frame.title().is_none(), "{row}");
         }
         for other in [
-            "{\"handle\":\"other:1f3a9c03\",\"about\":{}}",
-            "{\"handle\":\"../../x\"}",
+            "{\"handle\":\"other:1f3a9c03\",\"command\":\"b\"}",
+            "{\"screen_of\":\"1f3a9c04\",\"screen\":{}}",
+            "{\"handle\":\"../../x\",\"command\":\"b\"}",
             "{\"handle\":5}",
             "{\"answer\":1,\"status\":\"204 No Content\"}",
             "[]",
             "5",
         ] {
-            take(&mut machine, format!("data: {other}\n").as_bytes());
+            take(&mut machine, format!("{other}\n").as_bytes());
         }
         assert!(machine.received.sessions.len() == 1 && machine.done().is_empty());
+        take(&mut machine, format!("{head}[\"<b>\"]}}}}}}\n").as_bytes());
+        assert!(about_of(&machine).contains("\"title\":\"x\""));
+        assert_eq!(machine.received.bytes, machine.entries().map(Entry::weight).sum::<usize>());
     }
 
     #[test]
-    fn remote_fields_must_be_known_texts_and_numbers() {
+    fn remote_fields_are_known_texts_and_numbers() {
         let mut machine = machine();
-        let mut take = |about: &str| {
-            take(&mut machine, format!("data: {{\"handle\":\"1f3a9c02\",\"about\":{about}}}\n").as_bytes());
-            machine.entries().next().unwrap().about().to_owned()
+        let mut take = |fields: &str| {
+            take(&mut machine, line("1f3a9c02", fields).as_bytes());
+            about_of(&machine)
         };
-        let whole = |more: &str| {
-            let named = "\"name\":\"box:a\",\"state\":\"alive\",\"activity\":\"idle\",\"command\":\"b\"";
-            format!("{{{named},{more}}}")
-        };
-        let there = |more: &str| whole(more).replace("box:", "");
-        let rest = "\"word\":\"idle\",\"terminal\":\"line\",\"since\":1.5,\"question\":null,\"question_id\":null,\"choices\":[\"y\"],\"started\":1,\"title\":\"<b>\"";
-        let receipt = "\"exit_code\":-1,\"timed_out\":true,\"signal\":null,\"ended_by\":\"kill\",\"started\":1,\
-                       \"ended\":2,\"duration_ms\":3,\"output_bytes\":4,\"drained\":false";
-        // Nothing is known of it yet.
-        assert_eq!(take("{\"state\":\"alive\",\"activity\":\"x\"}"), "");
-        let full = format!("{rest},\"receipt\":{{{receipt}}}");
-        let more = format!("{rest},\"receipt\":{{\"last_lines\":[{{}}],{receipt}}},\"other\":{{}}");
-        assert_eq!(take(&there(&more)), whole(&full));
-        for (field, other) in [
-            ("\"b\"", "[\"b\"]"),
-            ("\"b\"", "7"),
-            ("\"a\"", "{\"toString\":1}"),
-            ("\"word\":\"idle\"", "\"word\":{\"toString\":1}"),
-            ("\"alive\"", "\"undead\""),
-            ("\"activity\":\"idle\"", "\"activity\":\"__proto__\""),
-            ("\"line\"", "true"),
-            ("1.5", "\"1.5\""),
-            ("[\"y\"],\"started\"", "[[]],\"started\""),
-            ("null,\"choices\"", "[],\"choices\""),
-            ("\"<b>\"", "[{}]"),
-            ("\"<b>\"", &json::quoted(&"b".repeat(LONGEST_ABOUT))),
-            ("\"receipt\":{", "\"receipt\":[],\"r\":{"),
-            ("\"receipt\":{", "\"receipt\":\"\",\"r\":{"),
-            ("-1", "{}"),
-            ("\"kill\"", "{\"toString\":1}"),
-            ("true", "1"),
+        let rest = "\"question\":null,\"question_id\":null,\"choices\":[],\"started\":null,\"title\":null";
+        let plain = format!(
+            "{{\"name\":null,\"command\":\"b\",\"state\":\"alive\",\"activity\":\"unknown\",\"word\":\"?\",\
+             \"terminal\":null,\"since\":null,{rest},\"receipt\":null}}"
+        );
+        for lie in [
+            "\"name\":{\"toString\":1}",
+            "\"name\":\"a b\"",
+            "\"state\":\"undead\"",
+            "\"state\":[]",
+            "\"activity\":\"__proto__\"",
+            "\"since\":\"1.5\"",
+            "\"since\":-1",
+            "\"question\":[]",
+            "\"question_id\":{}",
+            "\"choices\":{\"0\":1}",
+            "\"choices\":[[]]",
+            "\"started\":{}",
+            "\"report\":[{}]",
+            "\"title\":{}",
+            "\"receipt\":{}",
+            "\"exit_code\":7",
         ] {
-            let lie = there(&full).replacen(field, other, 1);
-            assert_ne!(lie, there(&full), "{field}");
-            assert_eq!(take(&lie), whole(&full), "{lie}");
+            assert_eq!(take(&format!(",{lie}")), plain, "{lie}");
         }
-        let without = format!("{rest},\"receipt\":null");
-        assert_eq!(take(&there(&without)), whole(&without));
+        let end = "\"exit_code\":{},\"ended_by\":\"magic\",\"signal\":[],\"timed_out\":1,\"drained\":\"x\",\"output_bytes\":{}";
+        let told = take(&format!(",\"state\":\"dead\",\"started\":1,\"since\":2.5,{end}"));
+        let receipt = "\"exit_code\":-1,\"started\":1.000000,\"ended\":2.500000,\"duration_ms\":1500,\"ended_by\":null,\
+                       \"timed_out\":null,\"signal\":null,\"output_bytes\":null,\"drained\":null,";
+        assert!(told.contains(&format!("\"receipt\":{{{receipt}")), "{told}");
+        let told = take(
+            ",\"activity\":\"waiting\",\"question\":\"q\\u0007?\",\"choices\":[\"<y>\",5],\"terminal\":\"wild\"",
+        );
+        assert!(
+            told.contains("\"question\":\"q\\\\x07?\"") && told.contains("\"choices\":[\"<y>\"]"),
+            "{told}"
+        );
+        assert!(Value::parse(told.as_bytes()).unwrap()["terminal"].is_string(), "{told}");
     }
 
     #[test]
@@ -504,7 +466,7 @@ mod tests {
         };
         let told = send(&machine, &numbers);
         assert!(told.contains("\"sessions\":[\"box:\"]") && !told.contains("burns"), "{told}");
-        machine.take_news(CallNews::Heard, &mut numbers);
+        machine.take_call(CallNews::Heard, &mut numbers);
         let told = send(&machine, &numbers);
         assert!(told.contains("\"gone\":\"box:\""), "{told}");
         machine.miss("it burns", &mut numbers);
@@ -515,38 +477,45 @@ mod tests {
     #[test]
     fn versions_continue_after_a_lost_connection() {
         let (mut machine, mut numbers) = (machine(), Numbers::default());
-        let about = b"data: {\"handle\":\"1f3a9c02\",\"about\":{\"state\":\"alive\",\"activity\":\"idle\",\"word\":\"idle\"}}\n";
+        let told =
+            line("1f3a9c02", ",\"activity\":\"waiting\",\"since\":1,\"question\":\"q\",\"choices\":[\"c\"]");
+        let ended = line("1f3a9c03", ",\"state\":\"dead\",\"activity\":\"dead\"");
+        let both = told + &ended;
         let weight = |machine: &Machine| machine.entries().map(Entry::weight).sum::<usize>();
-        take(&mut machine, about);
+        take(&mut machine, both.as_bytes());
+        let before = about_of(&machine);
         assert_eq!(machine.received.bytes, weight(&machine));
-        machine.take_news(over("it burns"), &mut numbers);
+        machine.take_call(over("it burns"), &mut numbers);
         machine.is_missing = false;
         assert_eq!(machine.received.bytes, weight(&machine));
-        take(&mut machine, about);
+        let lost = about_of(&machine);
+        let unknown = "\"activity\":\"unknown\",\"word\":\"not reached\",\"terminal\":null,\"since\":null,\
+                       \"question\":null,\"question_id\":null,\"choices\":[]";
+        assert!(lost.contains(unknown), "{lost}");
+        assert!(machine.entries().nth(1).unwrap().about().contains("\"word\":\"dead\""));
+        let key = machine.entries().next().unwrap().key;
+        take(&mut machine, both.as_bytes());
+        assert_eq!(about_of(&machine), before);
+        assert_eq!(machine.entries().next().unwrap().key, key);
         assert_eq!(machine.received.bytes, weight(&machine));
     }
 
     #[test]
-    fn sessions_are_kept_by_what_they_are_called_and_no_more_than_can_be_shown() {
+    fn sessions_are_kept_by_what_they_are_called_and_the_newest_ended_ones() {
         let mut machine = machine();
         let handle = |number: usize| format!("{:08x}", (number * 7_919) % 20_011);
-        let mut lines: String =
-            (0..2_000).map(|number| format!("data: {{\"handle\":\"{}\"}}\n", handle(number))).collect();
-        lines += &format!("data: {{\"gone\":\"{}\"}}\ndata: {{\"gone\":\"../x\"}}\n", handle(5));
+        let lines: String = (0..2_000).map(|number| line(&handle(number), "")).collect();
         take(&mut machine, lines.as_bytes());
         let names = |machine: &Machine| machine.entries().map(|entry| entry.name.clone()).collect::<Vec<_>>();
         let all = names(&machine);
-        assert!(all.len() == 1_999 && all.is_sorted(), "{}", all.len());
-        let nonsense = "1,".repeat(200_000);
-        let kept = format!("\"{}\",\"{}\",\"{}\"", handle(9), handle(3), handle(5));
-        take(&mut machine, format!("data: {{\"sessions\":[{nonsense}{kept}]}}\n").as_bytes());
-        let mut left = [format!("box:{}", handle(9)), format!("box:{}", handle(3))];
-        left.sort();
-        assert_eq!(names(&machine), left);
-        for number in 0..20_011 {
-            take(&mut machine, format!("data: {{\"handle\":\"{}\"}}\n", handle(number)).as_bytes());
-        }
-        assert_eq!(names(&machine).len(), MOST_SESSIONS + 1);
+        assert!(all.len() == 2_000 && all.is_sorted(), "{}", all.len());
+        let end = |number: usize| line(&handle(number), &format!(",\"state\":\"dead\",\"since\":{number}"));
+        take(&mut machine, (0..200).map(end).collect::<String>().as_bytes());
+        machine.received.leave_out_old();
+        let left = names(&machine);
+        assert_eq!(left.len(), 1_800 + 60);
+        assert!((140..200).all(|number| left.contains(&format!("box:{}", handle(number)))));
+        assert_eq!(machine.received.bytes, machine.entries().map(Entry::weight).sum::<usize>());
     }
 
     #[test]
@@ -562,7 +531,7 @@ mod tests {
         machine.received.asked = vec![7, 8];
         machine.forget_but(|number| number == 8);
         for number in 7..=8 {
-            let answer = format!("data: {{\"answer\":{number},\"status\":\"{DONE}\",\"body\":null}}\n");
+            let answer = format!("{{\"answer\":{number},\"status\":\"{DONE}\",\"body\":null}}\n");
             take(&mut machine, answer.as_bytes());
         }
         assert_eq!((machine.done(), &machine.received.asked[..]), (vec![(8, Ok(None))], &[][..]));
@@ -575,9 +544,7 @@ mod tests {
         // One client that has seen everything before, and one that has seen nothing.
         let mut old = Stream::new(View { wall: true, large: Vec::new() }, 0);
         for (seed, mut random) in rounds(500) {
-            for line in spoiled(&told, &mut random).split_inclusive(|byte| *byte == b'\n') {
-                machine.received.take(line, &mut keys, &mut numbers);
-            }
+            take_with(&mut machine, &spoiled(&told, &mut random), &mut keys, &mut numbers);
             let entries: Vec<&Entry> = machine.entries().collect();
             let mut new = Stream::new(View { wall: true, large: Vec::new() }, 0);
             for stream in [&mut old, &mut new] {

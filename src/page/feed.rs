@@ -1,8 +1,9 @@
 //! The sessions of this machine for another machine's page, sent by a call that stays open.
 //!
-//! Standard output carries what an open page receives. Standard input carries lines: which sessions
-//! the page shows, and requests of its users. So screens are computed here, and a screen that nobody
-//! views there is not sent.
+//! Standard output carries the lines of the feed, as `list --json --follow` prints them, after a list of the
+//! sessions; the screens; and the results of requests. Standard input carries lines: which sessions the page
+//! shows, and requests of its users. So screens are computed here, and a screen that nobody views there is
+//! not sent.
 
 use std::{
     fs::File,
@@ -15,8 +16,9 @@ use crate::{
     machine::outbox::{self, Outbox},
     page::{
         http::{self, HttpError},
-        stream::{Entry, Stream, send},
+        stream::{AT_ONCE, Entry, View},
     },
+    sorted::Map,
     sys::{child, poll::PollSet},
 };
 
@@ -28,7 +30,9 @@ pub(crate) struct PageFeed {
     output: File,
     inbox: Vec<u8>,
     outbox: Outbox,
-    pub(crate) stream: Stream,
+    pub(crate) view: View,
+    /// The number of each session's screen that was sent last, by keys.
+    seen: Map<u64, u64>,
     /// The reader has gone.
     pub(crate) is_over: bool,
 }
@@ -46,7 +50,8 @@ impl PageFeed {
             output: of(&output)?.into(),
             inbox: Vec::new(),
             outbox: Outbox::default(),
-            stream: Stream::default(),
+            view: View::default(),
+            seen: Map::new(),
             is_over: false,
         })
     }
@@ -82,20 +87,45 @@ impl PageFeed {
             Err(refusal) => (refusal.status, None),
         };
         let object = Object::new().number("answer", number).text("status", status);
-        let mut out = Vec::new();
-        send(&mut out, object.json("body", body.as_deref().map_or("null", str::trim_end)));
-        self.outbox.push(&out);
+        self.send(&object.json("body", body.as_deref().map_or("null", str::trim_end)).line());
+    }
+
+    /// Sends lines.
+    pub(crate) fn send(&mut self, lines: &str) {
+        self.outbox.push(lines.as_bytes());
         self.flush();
     }
 
-    /// Sends the changes, if everything before has been written.
-    pub(crate) fn send(&mut self, entries: &[&Entry], last: u64) {
-        if self.outbox.is_empty() && self.stream.lacks(entries) {
-            let mut out = Vec::new();
-            self.stream.send(entries, last, "", &mut out);
-            self.outbox.push(&out);
-            self.flush();
+    /// Has the reader not taken all yet?
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Sends the shown screens that have changed, as long as the reader takes everything.
+    pub(crate) fn send_screens(&mut self, entries: &[&Entry]) {
+        if self.seen.len() > entries.len() {
+            self.seen.retain(|key, _| entries.binary_search_by_key(key, |entry| entry.key).is_ok());
         }
+        while !self.is_behind() {
+            let lines = self.changed_screens(entries);
+            if lines.is_empty() {
+                return;
+            }
+            self.send(&lines);
+        }
+    }
+
+    fn changed_screens(&mut self, entries: &[&Entry]) -> String {
+        let mut lines = String::new();
+        for Entry { name, key, frame, .. } in entries.iter().filter(|entry| self.view.shows(&entry.name)) {
+            let seen = self.seen.or_insert(*key, 0);
+            if frame.number() > *seen && lines.len() <= AT_ONCE {
+                let object = Object::new().text("screen_of", name);
+                lines += &object.object_or_null("screen", Some(frame.titled(*seen))).line();
+                *seen = frame.number();
+            }
+        }
+        lines
     }
 
     fn flush(&mut self) {

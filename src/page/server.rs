@@ -33,7 +33,7 @@ use crate::{
         },
         secret,
         stream::{Entry, Stream, View},
-        tile::Tile,
+        tile::{MOST_DEAD, OldEnds, Tile},
         versioned_screen::Numbers,
     },
     session::{Activity, ActivityView, StateDir},
@@ -72,9 +72,6 @@ const SLICE: Duration = Duration::from_millis(10);
 
 /// Screens that are kept in memory, each of some megabytes at most; others are on the disk.
 const MOST_SCREENS: usize = 32;
-
-/// The most ended sessions that are shown, the newest first.
-const MOST_DEAD: usize = 60;
 
 /// How many lines that have scrolled off are shown.
 const SCROLLBACK: usize = 2_000;
@@ -197,7 +194,7 @@ impl<'a> Server<'a> {
             machine.watch(&mut poll_set, Event::Machine(index));
             deadline = deadline.min(machine.deadline());
         }
-        if let Some(sessions) = &self.sessions {
+        if let Some(sessions) = self.sessions.as_ref().filter(|_| !self.is_held_up()) {
             sessions.watch(&mut poll_set, Event::Sessions);
             deadline = deadline.min(sessions.deadline());
         }
@@ -255,16 +252,20 @@ impl<'a> Server<'a> {
     }
 
     fn streams(&self) -> impl Iterator<Item = &Stream> {
-        let pages = self.connections.iter().filter_map(|connection| match &connection.phase {
+        self.connections.iter().filter_map(|connection| match &connection.phase {
             Phase::Stream(stream) => Some(stream),
             _ => None,
-        });
-        pages.chain(self.feed.as_ref().map(|feed| &feed.stream))
+        })
+    }
+
+    /// The other machine's page reads slower than there is news: that waits where it comes from.
+    fn is_held_up(&self) -> bool {
+        self.feed.as_ref().is_some_and(PageFeed::is_behind)
     }
 
     /// Follows the sessions only while a page is open.
     fn watch_or_rest(&mut self) -> Result<()> {
-        let is_watched = self.streams().next().is_some();
+        let is_watched = self.feed.is_some() || self.streams().next().is_some();
         if is_watched && !self.is_watched {
             if self.is_here {
                 let (sessions, there_are) = Feed::begin(self.state_dir, None, &[None])?;
@@ -334,7 +335,7 @@ impl<'a> Server<'a> {
                     Err(refusal) => self.respond(number, Err(refusal)),
                 }
             } else if let Some(feed) = &mut self.feed {
-                feed.stream.view = View::parse(&order);
+                feed.view = View::parse(&order);
             }
         }
     }
@@ -364,34 +365,54 @@ impl<'a> Server<'a> {
                 self.tiles.push(Tile::new(self.keys.next(), overview));
             }
         }
-        self.tiles.iter_mut().for_each(|tile| tile.watch(self.state_dir));
+        for tile in &mut self.tiles {
+            tile.watch(self.state_dir);
+            if !tile.is_alive() || self.feed.is_some() {
+                tile.read_files(self.state_dir);
+            }
+        }
         self.leave_out_old();
+        if let Some(feed) = &mut self.feed {
+            let names: Vec<Vec<u8>> = self.tiles.iter().map(|tile| tile.handle.as_str().into()).collect();
+            let list = Object::new().list("sessions", &names).line();
+            feed.send(&(list + &self.tiles.iter().map(Tile::line).collect::<String>()));
+        }
     }
 
     /// Takes what has become known of the sessions.
     fn take_news(&mut self) -> Result<()> {
-        let Server { sessions, state_dir, tiles, keys, .. } = self;
+        if self.is_held_up() {
+            return Ok(());
+        }
+        let Server { sessions, state_dir, tiles, keys, feed, .. } = self;
         let Some(sessions) = sessions else { return Ok(()) };
-        let mut ended = false;
-        sessions.take_news(state_dir, &mut |news| match news {
-            FeedNews::Told(overview) => {
-                let at = tiles.iter().position(|tile| tile.handle == overview.glance.handle);
-                let at = at.unwrap_or_else(|| {
-                    let mut tile = Tile::new(keys.next(), ActivityView::untold(overview.glance.clone()));
-                    tile.watch(state_dir);
-                    tiles.push(tile);
-                    tiles.len() - 1
-                });
-                if overview.activity == Some(Activity::Dead) {
-                    ended = true;
-                    tiles[at].end(state_dir);
-                } else {
-                    tiles[at].receive_status(*overview);
+        let (mut came, mut ended) = (Vec::new(), false);
+        sessions.take_news(state_dir, &mut |news| came.push(news))?;
+        if let Some(feed) = feed {
+            came = came.into_iter().filter_map(|news| news.looked(state_dir)).collect();
+            feed.send(&came.iter().filter_map(FeedNews::line).collect::<String>());
+        }
+        for news in came {
+            match news {
+                FeedNews::Told(overview) => {
+                    let at = tiles.iter().position(|tile| tile.handle == overview.glance.handle);
+                    let at = at.unwrap_or_else(|| {
+                        let mut tile = Tile::new(keys.next(), ActivityView::untold(overview.glance.clone()));
+                        tile.watch(state_dir);
+                        tiles.push(tile);
+                        tiles.len() - 1
+                    });
+                    if overview.activity == Some(Activity::Dead) {
+                        ended = true;
+                        tiles[at].end(state_dir);
+                    } else {
+                        tiles[at].receive_status(*overview);
+                    }
                 }
+                FeedNews::Removed(address, _) => tiles.retain(|tile| tile.handle != address.handle),
+                FeedNews::Lost { .. } => {}
             }
-            FeedNews::Removed(address, _) => tiles.retain(|tile| tile.handle != address.handle),
-            FeedNews::Lost { .. } => {}
-        })?;
+        }
         if ended {
             self.leave_out_old();
         }
@@ -400,15 +421,8 @@ impl<'a> Server<'a> {
 
     /// Drops ended sessions beyond the newest.
     fn leave_out_old(&mut self) {
-        let mut ends: Vec<_> = self.tiles.iter().filter(|tile| !tile.is_alive()).map(Tile::ended).collect();
-        let mut surplus = ends.len().saturating_sub(MOST_DEAD);
-        ends.sort_unstable();
-        let Some(last) = surplus.checked_sub(1).map(|last| ends[last]) else { return };
-        self.tiles.retain(|tile| {
-            let is_old = surplus > 0 && !tile.is_alive() && tile.ended() <= last;
-            surplus -= usize::from(is_old);
-            !is_old
-        });
+        let mut old = OldEnds::of(self.tiles.iter().filter(|tile| !tile.is_alive()).map(Tile::ended));
+        self.tiles.retain(|tile| tile.is_alive() || !old.has(tile.ended()));
     }
 
     fn accept(&mut self) {
@@ -604,7 +618,8 @@ impl<'a> Server<'a> {
     /// The sessions that are visible on a page.
     fn view(&self) -> View {
         let mut view = View::default();
-        self.streams().for_each(|stream| view.add(&stream.view));
+        let there = self.feed.as_ref().map(|feed| &feed.view);
+        self.streams().map(|stream| &stream.view).chain(there).for_each(|shown| view.add(shown));
         view
     }
 
@@ -692,7 +707,7 @@ impl<'a> Server<'a> {
             }
         }
         if let Some(feed) = &mut self.feed {
-            feed.send(&entries, last);
+            feed.send_screens(&entries);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The updates of sessions for a client: an open page, or another process of ours.
+//! The updates of sessions for an open page.
 //!
 //! For each client we only remember up to which number it has seen each session (`frame.rs`).
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The most that is sent to a client before it must have read it.
-const AT_ONCE: usize = 128 * 1024;
+pub(super) const AT_ONCE: usize = 128 * 1024;
 
 /// The state of one session that is sent.
 #[derive(Debug, Default)]
@@ -28,6 +28,7 @@ impl Entry {
         Entry { name, key, ..Entry::default() }
     }
 
+    #[cfg(test)]
     pub(crate) fn about(&self) -> &str {
         &self.about
     }
@@ -192,11 +193,9 @@ impl Stream {
     }
 }
 
-pub(crate) fn send(out: &mut Vec<u8>, object: Object) {
-    out.extend_from_slice(BEGINNING);
+/// An event (HTML, 9.2.6).
+fn send(out: &mut Vec<u8>, object: Object) {
+    out.extend_from_slice(b"data: ");
     out.extend_from_slice(object.value().as_bytes());
     out.extend_from_slice(b"\n\n");
 }
-
-/// The prefix of an object (HTML, 9.2.6).
-pub(crate) const BEGINNING: &[u8] = b"data: ";

@@ -11,23 +11,20 @@ use std::{
 };
 
 use crate::{
-    json::Object,
     outcome::{Result, Trying},
     page::{
+        about::about,
         http::{BAD_BODY, GONE, HttpError, TOO_MANY},
         stream::Entry,
         versioned_screen::{self, Numbers},
     },
     session::{
-        Activity, ActivityView, CommandEntry, Handle, InputSource, ListEntry, ReplyKind, ScreenCache,
-        SessionDir, StateDir, Target,
+        ActivityView, CommandEntry, Handle, InputSource, ListEntry, ReplyKind, ScreenCache, SessionDir,
+        StateDir, Target,
         client::{RelayClient, ReportedState, WaitOutcome, sending},
     },
-    sys::{clock::unix_seconds, deadline::Deadline, ports::Listening},
-    terminal::{
-        cells, keys,
-        text::{self, Strip},
-    },
+    sys::{deadline::Deadline, ports::Listening},
+    terminal::{cells, keys, text::Strip},
 };
 
 /// How many commands a page shows, and how much of one, or of a line of its output, in cells.
@@ -42,8 +39,8 @@ const STEP: u64 = 16 << 20;
 /// How many keys may wait for a program that does not read.
 const MOST_KEYS: usize = 64 * 1024;
 
-/// We ignore a longer exit record: a huge title is in it.
-const LONGEST_RECEIPT: usize = 64 * 1024;
+/// The most ended sessions of a machine that are shown, the newest first.
+pub(crate) const MOST_DEAD: usize = 60;
 
 /// A connection on which the relay reports changes.
 struct Watching {
@@ -57,6 +54,29 @@ struct PendingInput {
     // Invariant: no longer than `MOST_KEYS`.
     keys: Vec<u8>,
     under_way: bool,
+}
+
+/// Which ended sessions are not shown, since others ended later.
+pub(crate) struct OldEnds {
+    surplus: usize,
+    last: Option<Duration>,
+}
+
+impl OldEnds {
+    /// By the times at which each of them ended.
+    pub(crate) fn of(ends: impl Iterator<Item = Option<Duration>>) -> OldEnds {
+        let mut ends: Vec<_> = ends.collect();
+        let surplus = ends.len().saturating_sub(MOST_DEAD);
+        ends.sort_unstable();
+        OldEnds { surplus, last: surplus.checked_sub(1).and_then(|last| ends[last]) }
+    }
+
+    /// Is the one that ended then one of them? Each is asked about once.
+    pub(crate) fn has(&mut self, ended: Option<Duration>) -> bool {
+        let is_old = self.surplus > 0 && ended <= self.last;
+        self.surplus -= usize::from(is_old);
+        is_old
+    }
 }
 
 pub(crate) struct Tile {
@@ -73,8 +93,6 @@ pub(crate) struct Tile {
     stale: bool,
     unseen: bool,
     next_look: Deadline,
-    title: Option<String>,
-    receipt: Option<String>,
 }
 
 impl Tile {
@@ -91,8 +109,6 @@ impl Tile {
             stale: true,
             unseen: true,
             next_look: Deadline::after(Duration::ZERO),
-            title: None,
-            receipt: None,
         }
     }
 
@@ -104,6 +120,20 @@ impl Tile {
         let session = state_dir.session(&Target::Handle(self.handle.clone()))?;
         // A relay that does not answer at once is stopped; we do not wait for it.
         Ok(session.within(Deadline::after(Duration::ZERO)))
+    }
+
+    /// Reads what its files say, if they have not been read yet; of an ended one, how and when.
+    pub(crate) fn read_files(&mut self, state_dir: &StateDir) {
+        if self.overview.files.is_none()
+            && let Ok(session) = self.open(state_dir)
+        {
+            self.overview.look(&session);
+        }
+    }
+
+    /// Its line in a feed.
+    pub(crate) fn line(&self) -> String {
+        self.overview.json().line()
     }
 
     /// Begins to receive changes.
@@ -163,7 +193,7 @@ impl Tile {
         self.stale = true;
     }
 
-    /// The time since it ended, if that has been checked.
+    /// When it ended, if that is known.
     pub(crate) fn ended(&self) -> Option<Duration> {
         self.overview.since
     }
@@ -172,19 +202,11 @@ impl Tile {
     pub(crate) fn end(&mut self, state_dir: &StateDir) {
         let Ok(session) = self.open(state_dir) else { return };
         let Some(glance) = ListEntry::at(&session) else { return };
-        self.overview = ActivityView::brief(glance, ReportedState::Ended);
-        self.overview.since = session.last_sign().map(unix_seconds);
+        self.overview = ActivityView::of(&session, glance, ReportedState::Ended);
         self.watching = None;
         self.typing = None;
         (self.stale, self.unseen) = (true, true);
         self.next_look = Deadline::after(Duration::ZERO);
-        self.receive(state_dir);
-    }
-
-    fn receive(&mut self, state_dir: &StateDir) {
-        let Ok(session) = self.open(state_dir) else { return };
-        let line = state_dir.exit_record(&session);
-        self.receipt = Some(line.trim_end().to_owned()).filter(|line| line.len() <= LONGEST_RECEIPT);
     }
 
     /// Reads new output, if a page needs the screen, and makes the update. The next update comes after
@@ -199,9 +221,6 @@ impl Tile {
         self.stale = false;
         self.looked = Instant::now();
         let Ok(session) = self.open(state_dir) else { return false };
-        if !self.is_alive() && self.receipt.is_none() {
-            self.receive(state_dir);
-        }
         if screen {
             // If the output cannot be read, we retry when there is more.
             let is_behind = self.advance(&session).unwrap_or(false);
@@ -267,35 +286,8 @@ impl Tile {
     }
 
     /// Computes its state besides the screen.
-    pub(crate) fn describe(&mut self, numbers: &mut Numbers) {
-        let ListEntry { name, command, started, alive, .. } = &self.overview.glance;
-        let overview = &self.overview;
-        let said = overview.report.as_ref().and_then(|report| text::last_line_shown(&report.text));
-        if let Some(cache) = &self.screen {
-            self.title = cache.screen.title().map(str::to_owned);
-        }
-        let question_id = overview.question_id().filter(|_| !overview.choices.is_empty());
-        let about = Object::new()
-            .bytes_or_null("name", name.as_ref().map(|name| name.as_str().as_bytes()))
-            .text("command", &shortened(command))
-            .text("state", if *alive { "alive" } else { "dead" })
-            .text("activity", overview.activity.map_or("unknown", Activity::word))
-            .text("word", overview.word())
-            .bytes_or_null("terminal", overview.terminal())
-            .seconds_or_null("since", overview.since)
-            .bytes_or_null(
-                "question",
-                overview.question.as_ref().or(said.as_ref()).map(|line| line.as_bytes()),
-            )
-            .bytes_or_null("question_id", question_id.as_deref().map(str::as_bytes))
-            .list(
-                "choices",
-                &overview.choices.iter().map(|text| text.clone().into_bytes()).collect::<Vec<_>>(),
-            )
-            .seconds_or_null("started", started.map(unix_seconds))
-            .bytes_or_null("title", self.title.as_deref().map(str::as_bytes))
-            .json("receipt", self.receipt.as_deref().unwrap_or("null"))
-            .value();
+    fn describe(&mut self, numbers: &mut Numbers) {
+        let about = about(&self.overview, self.entry.frame.title(), self.overview.word());
         self.entry.describe(about, numbers);
     }
 
@@ -454,14 +446,5 @@ impl Tile {
         }
         typing.keys[..count].fill(0);
         typing.keys.drain(..count);
-    }
-}
-
-/// As much of a command as anybody reads.
-fn shortened(command: &str) -> String {
-    const LONGEST: usize = 500;
-    match command.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &command[..end]),
-        None => command.to_owned(),
     }
 }

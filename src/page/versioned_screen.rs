@@ -43,6 +43,7 @@ impl Numbers {
 pub(crate) struct VersionedScreen {
     rows: Vec<Row>,
     head: Head,
+    title: Option<String>,
     number: u64,
 }
 
@@ -72,12 +73,12 @@ impl VersionedScreen {
         let ((cols, rows), (row, col)) = (screen.size(), screen.cursor());
         let cursor = screen.has_visible_cursor().then_some((row - 1, col - 1));
         let fresh = screen.spans(0, MOST_COLS).take(MOST_ROWS).map(|spans| row_json(&spans)).collect();
-        self.update(fresh, Head { cols, rows, cursor }, numbers);
+        self.update(fresh, Head { cols, rows, cursor }, screen.title(), numbers);
     }
 
-    fn update(&mut self, fresh: Vec<String>, head: Head, numbers: &mut Numbers) {
+    fn update(&mut self, fresh: Vec<String>, head: Head, title: Option<&str>, numbers: &mut Numbers) {
         let same = fresh.len() == self.rows.len() && fresh.iter().zip(&self.rows).all(|(a, b)| *a == b.json);
-        if same && head == self.head {
+        if same && head == self.head && title == self.title.as_deref() {
             return;
         }
         let shift = scrolled(&self.rows, &fresh);
@@ -92,10 +93,16 @@ impl VersionedScreen {
         });
         self.rows = rows.collect();
         self.head = head;
+        self.title = title.map(str::to_owned);
         self.number = numbers.next();
     }
 
-    /// Makes it equal to another machine's [`VersionedScreen::object`]; `theirs` are the numbers of its rows
+    /// The title that its program has set.
+    pub(crate) fn title(&self) -> Option<&str> {
+        self.title.as_deref()
+    }
+
+    /// Makes it equal to another machine's [`VersionedScreen::titled`]; `theirs` are the numbers of its rows
     /// there, before and after. `None` if the object is invalid: it accepts only text and our own
     /// styles.
     pub(crate) fn take_told(
@@ -118,14 +125,19 @@ impl VersionedScreen {
             None => Some(self.rows[theirs.iter().position(|before| before == number)?].json.clone()),
         };
         let fresh = at.iter().map(row).collect::<Option<Vec<String>>>()?;
-        self.update(fresh, head, numbers);
+        self.update(fresh, head, told["title"].as_str(), numbers);
         *theirs = at;
         Some(())
     }
 
     /// How much of it there is, in bytes.
     pub(crate) fn weight(&self) -> usize {
-        self.rows.iter().map(|row| row.json.len()).sum()
+        self.rows.iter().map(|row| row.json.len()).sum::<usize>() + self.title.as_ref().map_or(0, String::len)
+    }
+
+    /// The object for another machine's page, which computes the rest of a session's state by itself.
+    pub(crate) fn titled(&self, seen: u64) -> Object {
+        self.object(seen).bytes_or_null("title", self.title().map(str::as_bytes))
     }
 
     /// The object for a page that has seen everything up to that number.

@@ -167,7 +167,11 @@ impl ActivityView {
     /// The view of a session on another machine, from the line that `list --json` prints there, with or
     /// without that machine's name in the handle. `None` if it is not such a line, or has control characters.
     pub(crate) fn parse(line: &[u8], machine: Option<&str>) -> Option<ActivityView> {
-        let told = Value::parse(line).ok()?;
+        ActivityView::of_object(&Value::parse(line).ok()?, machine)
+    }
+
+    /// The same, from the object on that line.
+    pub(crate) fn of_object(told: &Value, machine: Option<&str>) -> Option<ActivityView> {
         let text = |name: &str| told[name].as_str().map(str::as_bytes);
         let seconds = |value: &Value| numbers::parse_seconds(value.as_number()?.as_bytes());
         let shown = |name: &str| text(name).map(text::escaped);
@@ -202,8 +206,8 @@ impl ActivityView {
             stalled: shown("stalled"),
             report,
             exit_code: told["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok()),
-            end: End::parse(&told),
-            said: ProgramSaid { notices: Vec::new(), ..ProgramSaid::parse(&told) },
+            end: End::parse(told),
+            said: ProgramSaid { notices: Vec::new(), ..ProgramSaid::parse(told) },
             ..ActivityView::brief(glance, ReportedState::Nothing)
         })
     }
@@ -273,6 +277,15 @@ impl ActivityView {
             true => shown(&before),
             false => question_among(&rows, is_said),
         });
+    }
+
+    /// What a live one does is unknown from now on.
+    pub(crate) fn forget_activity(&mut self) {
+        if self.glance.alive {
+            (self.activity, self.because, self.since) = (None, None, None);
+            (self.report, self.question) = (None, None);
+            self.choices.clear();
+        }
     }
 
     /// Does its screen show more than its relay reports?
@@ -446,8 +459,7 @@ pub(crate) fn removed(address: &Address, name: Option<&Name>) -> Object {
 }
 
 /// A session that has been removed there, by that object.
-pub(crate) fn removed_of(line: &[u8], machine: Option<&str>) -> Option<(Address, Option<Name>)> {
-    let told = Value::parse(line).ok()?;
+pub(crate) fn removed_of(told: &Value, machine: Option<&str>) -> Option<(Address, Option<Name>)> {
     let handle = of_machine(told["handle"].as_str()?, machine)?;
     let name = told["name"].as_str().and_then(|name| Name::parse(name.as_bytes()));
     (told["state"] == "removed").then(|| (Address { machine: machine.map(str::to_owned), handle }, name))
@@ -555,12 +567,13 @@ mod tests {
             assert!(ActivityView::parse(LINE.as_bytes(), machine).is_none(), "{machine:?}");
         }
         let removed = LINE.replace("alive", "removed");
-        assert!(removed_of(LINE.as_bytes(), Some("box")).is_none());
-        let (address, name) = removed_of(removed.as_bytes(), Some("box")).unwrap();
+        let gone = |line: &str, machine| removed_of(&Value::parse(line.as_bytes()).unwrap(), Some(machine));
+        assert!(gone(LINE, "box").is_none());
+        let (address, name) = gone(&removed, "box").unwrap();
         assert_eq!((&*address.to_string(), name), ("box:1f3a9c02", Name::parse(b"a")));
         let bare = LINE.replace("box:", "");
         assert_eq!(ActivityView::parse(bare.as_bytes(), Some("box")).unwrap().address(), address);
-        assert!(removed_of(removed.as_bytes(), Some("other")).is_none());
+        assert!(gone(&removed, "other").is_none());
     }
 
     #[test]

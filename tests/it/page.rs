@@ -9,7 +9,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
-    os::unix::fs::PermissionsExt,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
     path::Path,
     process::{Child, Command, Stdio},
 };
@@ -504,11 +504,14 @@ fn sessions_come_end_and_go_under_the_eyes_of_a_page() {
     assert_eq!((&came["name"], &came["state"]), (&json!("job"), &json!("alive")));
     events.until_about(&handle, |about| about["activity"] == "waiting");
     scratch.ts(&["eof", &handle]).code(0);
-    let receipt = &events.until_about(&handle, |about| about["receipt"].is_object())["receipt"];
-    assert_eq!(
-        (&receipt["exit_code"], &receipt["ended_by"], &receipt["session_id"]),
-        (&json!(3), &json!("self"), &json!(handle))
-    );
+    let ended = events.until_about(&handle, |about| about["receipt"].is_object());
+    let (receipt, line) = (&ended["receipt"], scratch.file(&handle, "exit.json"));
+    let record: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&receipt["exit_code"], &receipt["ended_by"]), (&json!(3), &json!("self")));
+    // All that the page shows of it is in the exit record, too.
+    for (name, value) in receipt.as_object().unwrap() {
+        assert_eq!((name, value), (name, &record[name]), "{record}");
+    }
     scratch.ts(&["kill", &handle]).code(0);
     events.until(|event| event["gone"] == *handle);
     assert_eq!(page.ask("GET", &format!("/sessions/{handle}/scrollback"), "").0, 404);

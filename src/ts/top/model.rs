@@ -108,9 +108,7 @@ impl Model {
     /// The activity of another machine's sessions is unknown from now on.
     pub(crate) fn forget(&mut self, machine: &str) {
         for overview in self.overviews.iter_mut().filter(|one| one.machine.as_deref() == Some(machine)) {
-            if overview.glance.alive {
-                (overview.activity, overview.report) = (None, None);
-            }
+            overview.forget_activity();
         }
         self.overviews.sort_by(listing::order);
     }

@@ -160,3 +160,54 @@ fn a_machine_that_ends_each_call_at_once_is_missing_all_the_time() {
     wall.until(|event| event["gone"] == "box:");
     wall.until_text(&far, "far");
 }
+
+#[test]
+fn another_machines_page_gets_the_lines_that_list_prints() {
+    let (scratch, ended) = Scratch::with_session("echo over; exit 5");
+    scratch.wait_for_end(&ended);
+    let asks = scratch
+        .create_with(&["--name=asks"], "printf '\\033]2;a title\\007Go on? '; read x; exec sleep 1000");
+    let mut call = scratch.applet("nbs-ts");
+    call.arg0("nbs-call").args([&std::process::id().to_string(), "pipes", "page"]);
+    let mut call = call.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut orders = call.stdin.take().unwrap();
+    let mut lines = BufReader::new(call.stdout.take().unwrap()).lines();
+    let mut until = |is_it: &dyn Fn(&Value) -> bool| loop {
+        let line = lines.next().unwrap().unwrap();
+        let told: Value = serde_json::from_str(&line).unwrap();
+        if is_it(&told) {
+            return (line, told);
+        }
+    };
+    let listed = |handle: &str| {
+        let list = scratch.ts(&["list", "--json"]).code(0).out();
+        list.lines().find(|line| line.contains(handle)).unwrap().to_owned()
+    };
+    let (_, all) = until(&|_| true);
+    assert_eq!(all, json!({ "sessions": [ended, asks] }));
+    assert_eq!(until(&|told| told["handle"] == *ended).0, listed(&ended));
+    let (line, told) = until(&|told| told["activity"] == "waiting");
+    let without_time = |line: &str| {
+        let mut told: Value = serde_json::from_str(line).unwrap();
+        told["input"].take();
+        told
+    };
+    assert_eq!(without_time(&line), without_time(&listed(&asks)));
+    assert_eq!(told["question"], "Go on?");
+    // A screen is sent when it is shown there.
+    orders.write_all(format!("{{\"wall\":false,\"large\":[\"{asks}\"]}}\n").as_bytes()).unwrap();
+    let (_, shown) = until(&|told| told["screen_of"].is_string());
+    assert_eq!((&shown["screen_of"], &shown["screen"]["title"]), (&json!(asks), &json!("a title")));
+    // Nobody reads meanwhile.
+    scratch.ts(&["report", &asks, "failed", "no disk"]).code(0);
+    for _ in 0..10 {
+        scratch.ts(&["kill", &scratch.create("seq 1000; cat")]).code(0);
+    }
+    let (_, told) = until(&|told| told["activity"] == "failed");
+    assert_eq!(told["report"]["text"], "no disk");
+    scratch.ts(&["kill", &asks]).code(0);
+    let (_, told) = until(&|told| told["state"] == "removed" && told["handle"] == *asks);
+    assert_eq!(told, json!({"handle": asks, "state": "removed", "name": "asks"}));
+    drop((orders, lines));
+    assert!(call.wait().unwrap().success());
+}
