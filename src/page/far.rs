@@ -218,7 +218,9 @@ impl Received {
     fn forget_activities(&mut self, numbers: &mut Numbers) {
         for session in self.sessions.values_mut().filter(|session| session.overview.glance.alive) {
             session.is_lost = true;
-            session.overview.forget_activity();
+            let overview = &mut session.overview;
+            (overview.activity, overview.since, overview.report) = (None, None, None);
+            (overview.question, overview.choices) = (None, Vec::new());
             session.describe(numbers);
         }
         self.bytes = self.sessions.values().map(|session| session.entry.weight()).sum();

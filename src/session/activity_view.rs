@@ -279,15 +279,6 @@ impl ActivityView {
         });
     }
 
-    /// What a live one does is unknown from now on.
-    pub(crate) fn forget_activity(&mut self) {
-        if self.glance.alive {
-            (self.activity, self.because, self.since) = (None, None, None);
-            (self.report, self.question) = (None, None);
-            self.choices.clear();
-        }
-    }
-
     /// Does its screen show more than its relay reports?
     pub(crate) fn wants_look(&self) -> bool {
         self.activity == Some(Activity::Waiting) || self.told.activity.is_some() && self.front.path.is_some()

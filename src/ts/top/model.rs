@@ -108,7 +108,9 @@ impl Model {
     /// The activity of another machine's sessions is unknown from now on.
     pub(crate) fn forget(&mut self, machine: &str) {
         for overview in self.overviews.iter_mut().filter(|one| one.machine.as_deref() == Some(machine)) {
-            overview.forget_activity();
+            if overview.glance.alive {
+                (overview.activity, overview.report) = (None, None);
+            }
         }
         self.overviews.sort_by(listing::order);
     }
