@@ -111,7 +111,7 @@ impl RelayClient {
         }
     }
 
-    /// Asks for a report of the next change; [`RelayClient::hear_news`] receives it. Any other request before
+    /// Asks for a report of the next change; [`RelayClient::receive_news`] receives it. Any other request before
     /// that cancels it; with `Follows::Standing`, no other request may come before. `false` if the session
     /// has ended.
     pub(crate) fn follow(&mut self) -> Result<bool> {
@@ -218,7 +218,7 @@ impl RelayClient {
         self.standing.as_ref()
     }
 
-    /// Requests the session's state; [`RelayClient::hear_standing`] receives it. `false` if the session has
+    /// Requests the session's state; [`RelayClient::receive_standing`] receives it. `false` if the session has
     /// ended.
     pub(crate) fn ask_standing(&mut self) -> Result<bool> {
         self.send(&RelayRequest::Snapshot { parts: Parts::ACTIVITY, seen: None, waits: false })
