@@ -7,10 +7,11 @@ mod here;
 mod news;
 
 use crate::{
-    machine::name::MachineName,
+    machine::{name::MachineName, renewed_call::CallNews},
     outcome::Result,
     session::{ActivityView, StateDir},
     sys::{deadline::Deadline, poll::PollSet},
+    terminal::text,
 };
 pub(crate) use far::{FarFeed, FarNews};
 use here::{Roster, RosterEvent};
@@ -58,21 +59,21 @@ impl Feed {
             here.watch(poll_set, |what| event(FeedEvent::Here(what)));
         }
         for (index, far) in self.far.iter().enumerate() {
-            far.watch(poll_set, event(FeedEvent::Far(index)));
+            far.call.watch(poll_set, event(FeedEvent::Far(index)));
         }
     }
 
     /// When to ask for news though there is nothing to be read.
     pub(crate) fn deadline(&self) -> Deadline {
         let here = self.here.as_ref().map_or(Deadline::NEVER, Roster::deadline);
-        self.far.iter().map(FarFeed::deadline).fold(here, Deadline::min)
+        self.far.iter().map(|far| far.call.deadline()).fold(here, Deadline::min)
     }
 
     /// Something can be read there; to be called before [`Feed::take_news`].
     pub(crate) fn note(&mut self, event: FeedEvent) {
         match event {
             FeedEvent::Here(event) => self.here.iter_mut().for_each(|here| here.note(event)),
-            FeedEvent::Far(index) => self.far[index].note(),
+            FeedEvent::Far(index) => self.far[index].call.note(),
         }
     }
 
@@ -82,11 +83,16 @@ impl Feed {
             here.take_news(state_dir, send)?;
         }
         for far in &mut self.far {
-            let machine = far.machine().clone();
+            let machine = far.call.machine().to_string();
+            let lost = |why: String, is_over| {
+                let why = text::escaped(why.as_bytes());
+                FeedNews::Lost { machine: machine.clone(), why, is_over }
+            };
             far.take_news(&mut |news| match news {
                 FarNews::Session(news) => send(news),
-                FarNews::Call(news) => FeedNews::of_call(&machine, news).into_iter().for_each(&mut *send),
-                FarNews::Line(_) => {}
+                FarNews::Call(CallNews::Missing(why)) => send(lost(why, false)),
+                FarNews::Call(CallNews::Over { why, .. }) => send(lost(why, true)),
+                FarNews::Call(CallNews::Heard) | FarNews::Line(_) => {}
             });
         }
         Ok(())

@@ -11,16 +11,15 @@ use crate::{
     },
     session::{ActivityView, Address, Handle, removed_of},
     sorted::Map,
-    sys::{deadline::Deadline, poll::PollSet},
     terminal::text,
 };
 
-/// More sessions of one machine are not shown, nor more bytes of their last lines.
+/// More sessions of one machine are not shown, nor more bytes of their last lines and screens.
 const MOST_SESSIONS: usize = 20_000;
 const MOST_BYTES: usize = 256 << 20;
 
 pub(crate) struct FarFeed {
-    call: RenewedCall,
+    pub(crate) call: RenewedCall,
     told: ToldSessions,
 }
 
@@ -35,21 +34,18 @@ pub(crate) enum FarNews<'a> {
 /// The sessions that were reported.
 struct ToldSessions {
     machine: MachineName,
-    sessions: Map<Address, ToldSession>,
-    // Invariant: the lengths of their last lines together.
+    /// A longer line of a session is invalid.
+    longest: usize,
+    // Of each: whether this call has reported it, or has it in its list; and the length of its last line.
+    sessions: Map<Address, (bool, usize)>,
+    // Invariant: those lengths together.
     bytes: usize,
 }
 
-struct ToldSession {
-    // By this call, or it is in its list.
-    is_there: bool,
-    length: usize,
-}
-
 impl FarFeed {
-    /// By a call of these words, which begins with `begin`.
-    pub(crate) fn new(machine: MachineName, words: Vec<Vec<u8>>) -> FarFeed {
-        let told = ToldSessions { machine: machine.clone(), sessions: Map::new(), bytes: 0 };
+    /// By a call of these words, which is to be begun. A longer line of a session is invalid.
+    pub(crate) fn new(machine: MachineName, words: Vec<Vec<u8>>, longest: usize) -> FarFeed {
+        let told = ToldSessions { machine: machine.clone(), longest, sessions: Map::new(), bytes: 0 };
         FarFeed { call: RenewedCall::new(machine, words), told }
     }
 
@@ -57,45 +53,9 @@ impl FarFeed {
     pub(super) fn of_list(machine: MachineName, pattern: Option<&str>) -> FarFeed {
         let mut words: Vec<Vec<u8>> = ["list", "--json", "--follow"].map(|word| word.into()).into();
         words.extend(pattern.map(|pattern| format!("--name={pattern}").into_bytes()));
-        let mut feed = FarFeed::new(machine, words);
-        feed.begin();
+        let mut feed = FarFeed::new(machine, words, usize::MAX);
+        feed.call.begin();
         feed
-    }
-
-    pub(crate) fn machine(&self) -> &MachineName {
-        self.call.machine()
-    }
-
-    /// Calls at once, if there is no call.
-    pub(crate) fn begin(&mut self) {
-        self.call.begin();
-    }
-
-    /// Hangs up, until `begin`. Returns whether a part of the call was sent.
-    pub(crate) fn end(&mut self) -> bool {
-        self.told.forget_call();
-        self.call.end()
-    }
-
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.call.is_under_way()
-    }
-
-    /// Writes to the call's standard input.
-    pub(crate) fn give(&mut self, bytes: &[u8]) {
-        self.call.give(bytes);
-    }
-
-    pub(crate) fn watch<'a, Event: Copy>(&'a self, poll_set: &mut PollSet<'a, Event>, event: Event) {
-        self.call.watch(poll_set, event);
-    }
-
-    pub(crate) fn deadline(&self) -> Deadline {
-        self.call.deadline()
-    }
-
-    pub(crate) fn note(&mut self) {
-        self.call.note();
     }
 
     /// Receives pending data, and calls if it is time.
@@ -110,13 +70,14 @@ impl FarFeed {
             }
             send(FarNews::Call(news));
         }
-        if self.told.is_too_much() {
-            self.refuse(send);
-        }
+        self.limit(0, send);
     }
 
-    /// Ends a call that sends more than can be kept, and drops the sessions.
-    pub(crate) fn refuse(&mut self, send: &mut dyn FnMut(FarNews)) {
+    /// Ends the call and drops the sessions if they are more than can be kept, with this many bytes of screens.
+    pub(crate) fn limit(&mut self, screens: usize, send: &mut dyn FnMut(FarNews)) {
+        if !self.told.is_too_much(screens) {
+            return;
+        }
         self.told.forget_call();
         self.told.remove_missing(send);
         send(FarNews::Call(self.call.refuse("it sent more than can be shown")));
@@ -139,26 +100,30 @@ impl ToldSessions {
     /// Returns whether it is a line of the feed. An invalid one changes nothing.
     fn take(&mut self, line: &[u8], send: &mut dyn FnMut(FarNews)) -> bool {
         let Ok(told) = Value::parse(line) else { return false };
-        if self.is_too_much() {
+        if self.is_too_much(0) {
             return false;
         }
-        let machine = Some(self.machine.as_str());
+        let machine = self.machine.clone();
+        let machine = Some(machine.as_str());
         if let Some(all) = told["sessions"].as_array() {
-            // A call may begin with a list of them.
+            // A call may begin with a list of all: the others have gone since the last call.
+            self.forget_call();
             for handle in all.iter().filter_map(|handle| Handle::parse(handle.as_str()?.as_bytes())) {
                 let address = Address { machine: machine.map(str::to_owned), handle };
-                if let Some(session) = self.sessions.get_mut(&address) {
-                    session.is_there = true;
+                if let Some((is_there, _)) = self.sessions.get_mut(&address) {
+                    *is_there = true;
                 }
             }
+            self.remove_missing(send);
         } else if let Some((address, name)) = removed_of(&told, machine) {
-            self.bytes -= self.sessions.remove(&address).map_or(0, |session| session.length);
+            self.bytes -= self.sessions.remove(&address).map_or(0, |(_, length)| length);
             send(FarNews::Session(FeedNews::Removed(address, name)));
-        } else if let Some(overview) = ActivityView::of_object(&told, machine) {
-            let session = ToldSession { is_there: true, length: 0 };
-            let session = self.sessions.or_insert(overview.address(), session);
-            self.bytes = self.bytes - session.length + line.len();
-            *session = ToldSession { is_there: true, length: line.len() };
+        } else if line.len() <= self.longest
+            && let Some(overview) = ActivityView::parse(&told, machine)
+        {
+            let session = self.sessions.or_insert(overview.address(), (true, 0));
+            self.bytes = self.bytes - session.1 + line.len();
+            *session = (true, line.len());
             send(FarNews::Session(FeedNews::Told(Box::new(overview))));
         } else {
             send(FarNews::Line(&told));
@@ -167,23 +132,23 @@ impl ToldSessions {
         true
     }
 
-    fn is_too_much(&self) -> bool {
-        self.sessions.len() > MOST_SESSIONS || self.bytes > MOST_BYTES
+    fn is_too_much(&self, screens: usize) -> bool {
+        self.sessions.len() > MOST_SESSIONS || self.bytes + screens > MOST_BYTES
     }
 
     /// None of them has been reported by the next call yet.
     fn forget_call(&mut self) {
-        self.sessions.values_mut().for_each(|session| session.is_there = false);
+        self.sessions.values_mut().for_each(|(is_there, _)| *is_there = false);
     }
 
     fn remove_missing(&mut self, send: &mut dyn FnMut(FarNews)) {
         let ToldSessions { sessions, bytes, .. } = self;
-        sessions.retain(|address, session| {
-            if !session.is_there {
-                *bytes -= session.length;
+        sessions.retain(|address, (is_there, length)| {
+            if !*is_there {
+                *bytes -= *length;
                 send(FarNews::Session(FeedNews::Removed(address.clone(), None)));
             }
-            session.is_there
+            *is_there
         });
     }
 }
@@ -193,7 +158,7 @@ mod tests {
     use super::*;
 
     fn feed() -> FarFeed {
-        FarFeed::new(MachineName::parse(b"box").unwrap(), Vec::new())
+        FarFeed::new(MachineName::parse(b"box").unwrap(), Vec::new(), 1_000)
     }
 
     /// The news by these lines, in words.
@@ -231,20 +196,24 @@ mod tests {
         let told = news(&mut feed, "{\"handle\":\"box:00000001\",\"state\":\"removed\",\"name\":null}");
         assert_eq!(told, ["removed box:00000001"]);
         assert!(feed.told.bytes == 0 && feed.told.sessions.len() == 0);
+        let long = line(1).replace("\"a\"", &format!("\"{}\"", "b".repeat(1_000)));
+        assert!(news(&mut feed, &long)[0].starts_with("{\"command\":\"b"));
     }
 
     #[test]
     fn a_new_call_removes_what_it_does_not_list() {
         let mut feed = feed();
         news(&mut feed, &(1..=4).map(line).collect::<String>());
-        feed.end();
         let nonsense = "1,".repeat(100_000);
-        let list = format!("{{\"sessions\":[{nonsense}\"00000002\",\"../x\",\"00000009\"]}}\n");
-        assert!(news(&mut feed, &(list + &line(3))).ends_with(&["told box:00000003".into()]));
+        let list = format!("{{\"sessions\":[{nonsense}\"00000002\",\"../x\",\"00000009\",\"00000003\"]}}\n");
+        assert_eq!(news(&mut feed, &list), ["removed box:00000001", "removed box:00000004"]);
+        // Without a list, what it has told at its start.
+        feed.told.forget_call();
+        assert_eq!(news(&mut feed, &line(3)), ["told box:00000003"]);
         let mut gone = Vec::new();
         feed.told.remove_missing(&mut |news| gone.push(in_words(news)));
-        assert_eq!(gone, ["removed box:00000001", "removed box:00000004"]);
-        assert_eq!(feed.told.bytes, line(2).trim_end().len() * 2);
+        assert_eq!(gone, ["removed box:00000002"]);
+        assert_eq!(feed.told.bytes, line(3).trim_end().len());
     }
 
     #[test]
@@ -262,9 +231,13 @@ mod tests {
         });
         assert!(gone == MOST_SESSIONS + 1 && last.contains("it sent more than can be shown"), "{last}");
         assert!(feed.told.sessions.len() == 0 && feed.told.bytes == 0);
-        // Their lengths count, too.
+        // Their lengths count, too, and what is kept of their screens.
+        feed.limit(MOST_BYTES, &mut |_| panic!());
+        feed.told.bytes = 1;
+        feed.limit(MOST_BYTES, &mut |news| last = in_words(news));
+        assert!(last.contains("it sent more than can be shown"), "{last}");
         feed.told.bytes = MOST_BYTES;
-        assert!(feed.take(line(1).as_bytes(), &mut |_| {}) && feed.told.is_too_much());
+        assert!(feed.take(line(1).as_bytes(), &mut |_| {}) && feed.told.is_too_much(0));
         assert!(!feed.take(line(2).as_bytes(), &mut |_| panic!()));
     }
 }

@@ -1,10 +1,6 @@
 //! The events of a feed.
 
-use crate::{
-    machine::{name::MachineName, renewed_call::CallNews},
-    session::{ActivityView, Address, Name, StateDir, removed},
-    terminal::text,
-};
+use crate::session::{ActivityView, Address, Name};
 
 /// An event.
 pub(crate) enum FeedNews {
@@ -18,33 +14,4 @@ pub(crate) enum FeedNews {
         why: String,
         is_over: bool,
     },
-}
-
-impl FeedNews {
-    /// What has become of the call to a machine, if that is an event.
-    pub(super) fn of_call(machine: &MachineName, news: CallNews) -> Option<FeedNews> {
-        let (why, is_over) = match news {
-            CallNews::Heard => return None,
-            CallNews::Missing(why) => (why, false),
-            CallNews::Over { why, .. } => (why, true),
-        };
-        Some(FeedNews::Lost { machine: machine.to_string(), why: text::escaped(why.as_bytes()), is_over })
-    }
-
-    /// An event here with the full state of its session; `None` if that has been removed meanwhile.
-    pub(crate) fn looked(self, state_dir: &StateDir) -> Option<FeedNews> {
-        match self {
-            FeedNews::Told(overview) => Some(FeedNews::Told(Box::new(state_dir.looked_at(*overview)?))),
-            other => Some(other),
-        }
-    }
-
-    /// The line of an event, as `list --json --follow` prints it.
-    pub(crate) fn line(&self) -> Option<String> {
-        match self {
-            FeedNews::Told(overview) => Some(overview.json().line()),
-            FeedNews::Removed(address, name) => Some(removed(address, name.as_ref()).line()),
-            FeedNews::Lost { .. } => None,
-        }
-    }
 }

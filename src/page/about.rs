@@ -7,9 +7,6 @@ use crate::{
     terminal::text,
 };
 
-/// How many characters of a command anybody reads.
-const LONGEST_COMMAND: usize = 500;
-
 /// The object of a session whose screen has this title. `word` is its activity, as people are shown it.
 pub(super) fn about(overview: &ActivityView, title: Option<&str>, word: &str) -> String {
     let ListEntry { name, command, started, alive, .. } = &overview.glance;
@@ -25,7 +22,7 @@ pub(super) fn about(overview: &ActivityView, title: Option<&str>, word: &str) ->
     let choices: Vec<Vec<u8>> = overview.choices.iter().map(|text| text.clone().into_bytes()).collect();
     Object::new()
         .bytes_or_null("name", bytes(&name).as_deref())
-        .text("command", &shortened(command))
+        .text("command", command)
         .text("state", overview.glance.state())
         .text("activity", overview.activity.map_or("unknown", Activity::word))
         .text("word", word)
@@ -47,11 +44,4 @@ fn receipt(overview: &ActivityView) -> Object {
     let object = Object::new().number("exit_code", overview.exit_code.unwrap_or(-1));
     let object = object.seconds_or_null("started", started).seconds_or_null("ended", ended);
     overview.end.describe_in_full(object.number_or_null("duration_ms", lasted))
-}
-
-fn shortened(command: &str) -> String {
-    match command.char_indices().nth(LONGEST_COMMAND) {
-        Some((end, _)) => format!("{}…", &command[..end]),
-        None => command.to_owned(),
-    }
 }

@@ -14,7 +14,6 @@ use crate::{
         about::about,
         http::{BAD_BODY, DONE, GONE, HttpError, NOT_FOUND, OK, TOO_MANY, UNASKED, UNREACHED},
         stream::{Entry, View},
-        tile::OldEnds,
         versioned_screen::{self, Numbers, VersionedScreen},
     },
     session::{ActivityView, Handle},
@@ -23,8 +22,8 @@ use crate::{
     terminal::{screen::Screen, text},
 };
 
-/// What is shown of one machine takes no more bytes.
-const MOST_BYTES: usize = 256 << 20;
+/// Longer than the valid line of a session.
+const LONGEST_SESSION: usize = 128 * 1024;
 
 /// A page that changes to a session, or is loaded again, keeps the connection for this long.
 const LINGER: Duration = Duration::from_secs(10);
@@ -52,25 +51,20 @@ struct Received {
     done: Vec<(u64, Done)>,
     /// By the numbers that their handles are. In boxes, since they come in any order.
     sessions: Map<u32, Box<FarSession>>,
-    // Invariant: what they weigh.
+    // Invariant: what their screens weigh.
     bytes: usize,
-    // One has been reported as ended, since the old ones were left out.
-    has_ended: bool,
 }
 
 struct FarSession {
     entry: Entry,
     overview: ActivityView,
-    // No call has reported it since the last one was over.
-    is_lost: bool,
     // The numbers that its rows have there.
     rows: Vec<u64>,
 }
 
 impl FarSession {
     /// Computes its state besides the screen.
-    fn describe(&mut self, numbers: &mut Numbers) {
-        let word = if self.is_lost { "not reached" } else { self.overview.word() };
+    fn describe(&mut self, word: &str, numbers: &mut Numbers) {
         let about = about(&self.overview, self.entry.frame.title(), word);
         self.entry.describe(about, numbers);
     }
@@ -80,7 +74,7 @@ impl Machine {
     pub(crate) fn new(name: MachineName, key: u64) -> Machine {
         Machine {
             itself: Entry::new(format!("{name}:"), key),
-            feed: FarFeed::new(name, vec![machine::PAGE.into()]),
+            feed: FarFeed::new(name, vec![machine::PAGE.into()], LONGEST_SESSION),
             until: Deadline::NEVER,
             view: String::new(),
             is_missing: false,
@@ -94,7 +88,7 @@ impl Machine {
     }
 
     pub(crate) fn name(&self) -> &MachineName {
-        self.feed.machine()
+        self.feed.call.machine()
     }
 
     /// A session's handle on that machine.
@@ -103,22 +97,22 @@ impl Machine {
     }
 
     pub(crate) fn watch<'a, Event: Copy>(&'a self, poll_set: &mut PollSet<'a, Event>, event: Event) {
-        self.feed.watch(poll_set, event);
+        self.feed.call.watch(poll_set, event);
     }
 
     /// When it is to be driven at the latest.
     pub(crate) fn deadline(&self) -> Deadline {
-        self.feed.deadline().min(self.until)
+        self.feed.call.deadline().min(self.until)
     }
 
     pub(crate) fn note(&mut self) {
-        self.feed.note();
+        self.feed.call.note();
     }
 
     /// A page is open: call the machine.
     pub(crate) fn begin(&mut self) {
         self.until = Deadline::NEVER;
-        self.feed.begin();
+        self.feed.call.begin();
     }
 
     /// No page is open any more.
@@ -131,8 +125,8 @@ impl Machine {
         let order = Object::new().number("ask", number).text("handle", handle);
         let mut line = order.text("what", what).text("body", body).line().into_bytes();
         self.received.asked.push(number);
-        match self.feed.is_under_way() {
-            true => self.feed.give(&line),
+        match self.feed.call.is_under_way() {
+            true => self.feed.call.give(&line),
             false => self.received.give_up(false),
         }
         // It may be a secret.
@@ -154,23 +148,20 @@ impl Machine {
         if self.until.has_passed() {
             self.until = Deadline::NEVER;
             self.view.clear();
-            let was_sent = self.feed.end();
+            let was_sent = self.feed.call.end();
             self.received.give_up(was_sent);
         }
         let Machine { feed, received, .. } = self;
         let mut calls = Vec::new();
-        let mut take = |news: FarNews| calls.extend(received.take(news, keys, numbers));
-        feed.take_news(&mut take);
-        received.leave_out_old();
-        if received.bytes > MOST_BYTES {
-            feed.refuse(&mut |news| calls.extend(received.take(news, keys, numbers)));
-        }
+        feed.take_news(&mut |news| calls.extend(received.take(news, keys, numbers)));
+        let bytes = received.bytes;
+        feed.limit(bytes, &mut |news| calls.extend(received.take(news, keys, numbers)));
         for news in calls {
             self.take_call(news, numbers);
         }
         let line = view.line(self.name().as_str());
-        if self.feed.is_under_way() && line != self.view {
-            self.feed.give(line.as_bytes());
+        if self.feed.call.is_under_way() && line != self.view {
+            self.feed.call.give(line.as_bytes());
             self.view = line;
         }
     }
@@ -189,7 +180,7 @@ impl Machine {
     }
 
     fn miss(&mut self, why: &str, numbers: &mut Numbers) {
-        let name = self.feed.machine().as_str();
+        let name = self.feed.call.machine().as_str();
         let about =
             Object::new().text("name", name).text("command", "another machine").text("state", "alive");
         let about = about.text("activity", "unknown").text("word", "not reached").text("question", why);
@@ -217,20 +208,21 @@ impl Received {
     /// The activity of its sessions is unknown.
     fn forget_activities(&mut self, numbers: &mut Numbers) {
         for session in self.sessions.values_mut().filter(|session| session.overview.glance.alive) {
-            session.is_lost = true;
             let overview = &mut session.overview;
             (overview.activity, overview.since, overview.report) = (None, None, None);
             (overview.question, overview.choices) = (None, Vec::new());
-            session.describe(numbers);
+            session.describe("not reached", numbers);
         }
-        self.bytes = self.sessions.values().map(|session| session.entry.weight()).sum();
     }
 
     /// Takes what the machine has sent; returns what has become of the call.
     fn take(&mut self, news: FarNews, keys: &mut Numbers, numbers: &mut Numbers) -> Option<CallNews> {
         match news {
             FarNews::Session(FeedNews::Told(overview)) => self.put(*overview, keys, numbers),
-            FarNews::Session(FeedNews::Removed(address, _)) => self.remove(address.handle.number()),
+            FarNews::Session(FeedNews::Removed(address, _)) => {
+                let gone = self.sessions.remove(&address.handle.number());
+                self.bytes -= gone.map_or(0, |session| session.entry.frame.weight());
+            }
             FarNews::Session(FeedNews::Lost { .. }) => {}
             FarNews::Line(told) => drop(self.take_line(told, numbers)),
             FarNews::Call(news) => return Some(news),
@@ -241,40 +233,17 @@ impl Received {
     fn put(&mut self, overview: ActivityView, keys: &mut Numbers, numbers: &mut Numbers) {
         let address = overview.address();
         let number = address.handle.number();
-        self.has_ended |= !overview.glance.alive;
         let session = match self.sessions.get_mut(&number) {
             Some(session) => {
-                self.bytes -= session.entry.weight();
-                (session.overview, session.is_lost) = (overview, false);
+                session.overview = overview;
                 session
             }
             None => {
                 let entry = Entry::new(address.to_string(), keys.next());
-                let session = FarSession { entry, overview, is_lost: false, rows: Vec::new() };
-                self.sessions.or_insert(number, Box::new(session))
+                self.sessions.or_insert(number, Box::new(FarSession { entry, overview, rows: Vec::new() }))
             }
         };
-        session.describe(numbers);
-        self.bytes += session.entry.weight();
-    }
-
-    fn remove(&mut self, number: u32) {
-        self.bytes -= self.sessions.remove(&number).map_or(0, |session| session.entry.weight());
-    }
-
-    /// Drops ended sessions beyond the newest.
-    fn leave_out_old(&mut self) {
-        if !std::mem::take(&mut self.has_ended) {
-            return;
-        }
-        let ended = self.sessions.values().filter(|session| !session.overview.glance.alive);
-        let mut old = OldEnds::of(ended.map(|session| session.overview.since));
-        let Received { sessions, bytes, .. } = self;
-        sessions.retain(|_, session| {
-            let is_shown = session.overview.glance.alive || !old.has(session.overview.since);
-            *bytes -= if is_shown { 0 } else { session.entry.weight() };
-            is_shown
-        });
+        session.describe(session.overview.word(), numbers);
     }
 
     /// Takes a line that is not the feed's; `None` if it is invalid: it changes nothing then.
@@ -286,11 +255,11 @@ impl Received {
         }
         let handle = Handle::parse(told["screen_of"].as_str()?.as_bytes())?;
         let session = self.sessions.get_mut(&handle.number())?;
-        self.bytes -= session.entry.weight();
         let FarSession { entry, rows, .. } = &mut **session;
+        self.bytes -= entry.frame.weight();
         let _ = entry.frame.take_told(&told["screen"], rows, numbers);
-        session.describe(numbers);
-        self.bytes += session.entry.weight();
+        self.bytes += entry.frame.weight();
+        session.describe(session.overview.word(), numbers);
         Some(())
     }
 }
@@ -347,12 +316,16 @@ mod tests {
         frame.take(&screen, &mut Numbers::default());
         let told = line("1f3a9c02", ",\"name\":\"a\",\"state\":\"alive\",\"activity\":\"waiting\"");
         let shown =
-            Object::new().text("screen_of", "1f3a9c02").object_or_null("screen", Some(frame.titled(0)));
+            Object::new().text("screen_of", "1f3a9c02").object_or_null("screen", Some(frame.object(0)));
         (told + &shown.line()).into_bytes()
     }
 
+    fn weight(machine: &Machine) -> usize {
+        machine.entries().map(|entry| entry.frame.weight()).sum()
+    }
+
     fn about_of(machine: &Machine) -> String {
-        machine.entries().next().unwrap().about().to_owned()
+        machine.entries().next().unwrap().about.clone()
     }
 
     fn rows(frame: &VersionedScreen) -> String {
@@ -366,7 +339,7 @@ mod tests {
         take(&mut machine, &told);
         let entry = machine.entries().next().unwrap();
         assert_eq!(entry.name, "box:1f3a9c02");
-        assert!(entry.about().contains("\"name\":\"box:a\""), "{}", entry.about());
+        assert!(entry.about.contains("\"name\":\"box:a\""), "{}", entry.about);
         let shown = rows(&entry.frame);
         assert!(shown.contains("[\"a\",[\"b\",\"1,#010203,1\"]]"), "{shown}");
         assert!(shown.contains("[[\"漢\",\",,0\",2],\"<b>\"]"), "{shown}");
@@ -406,7 +379,10 @@ mod tests {
         assert!(machine.received.sessions.len() == 1 && machine.done().is_empty());
         take(&mut machine, format!("{head}[\"<b>\"]}}}}}}\n").as_bytes());
         assert!(about_of(&machine).contains("\"title\":\"x\""));
-        assert_eq!(machine.received.bytes, machine.entries().map(Entry::weight).sum::<usize>());
+        let long = head.replace("\"x\"", &format!("\"{}\"", "x".repeat(100_000)));
+        take(&mut machine, format!("{long}[\"c\"]}}}}}}\n").as_bytes());
+        assert!(about_of(&machine).contains("\"title\":null"));
+        assert_eq!(machine.received.bytes, weight(&machine));
     }
 
     #[test]
@@ -483,7 +459,6 @@ mod tests {
             line("1f3a9c02", ",\"activity\":\"waiting\",\"since\":1,\"question\":\"q\",\"choices\":[\"c\"]");
         let ended = line("1f3a9c03", ",\"state\":\"dead\",\"activity\":\"dead\"");
         let both = told + &ended;
-        let weight = |machine: &Machine| machine.entries().map(Entry::weight).sum::<usize>();
         take(&mut machine, both.as_bytes());
         let before = about_of(&machine);
         assert_eq!(machine.received.bytes, weight(&machine));
@@ -494,7 +469,7 @@ mod tests {
         let unknown = "\"activity\":\"unknown\",\"word\":\"not reached\",\"terminal\":null,\"since\":null,\
                        \"question\":null,\"question_id\":null,\"choices\":[]";
         assert!(lost.contains(unknown), "{lost}");
-        assert!(machine.entries().nth(1).unwrap().about().contains("\"word\":\"dead\""));
+        assert!(machine.entries().nth(1).unwrap().about.contains("\"word\":\"dead\""));
         let key = machine.entries().next().unwrap().key;
         take(&mut machine, both.as_bytes());
         assert_eq!(about_of(&machine), before);
@@ -503,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_kept_by_what_they_are_called_and_the_newest_ended_ones() {
+    fn sessions_are_kept_by_what_they_are_called() {
         let mut machine = machine();
         let handle = |number: usize| format!("{:08x}", (number * 7_919) % 20_011);
         let lines: String = (0..2_000).map(|number| line(&handle(number), "")).collect();
@@ -511,13 +486,16 @@ mod tests {
         let names = |machine: &Machine| machine.entries().map(|entry| entry.name.clone()).collect::<Vec<_>>();
         let all = names(&machine);
         assert!(all.len() == 2_000 && all.is_sorted(), "{}", all.len());
+        // The machine itself chooses which of the ended ones are shown.
         let end = |number: usize| line(&handle(number), &format!(",\"state\":\"dead\",\"since\":{number}"));
         take(&mut machine, (0..200).map(end).collect::<String>().as_bytes());
-        machine.received.leave_out_old();
+        assert_eq!(names(&machine), all);
+        let gone = |number| line(&handle(number), ",\"state\":\"removed\"");
+        take(&mut machine, (0..140).map(gone).collect::<String>().as_bytes());
         let left = names(&machine);
-        assert_eq!(left.len(), 1_800 + 60);
+        assert_eq!(left.len(), 1_860);
         assert!((140..200).all(|number| left.contains(&format!("box:{}", handle(number)))));
-        assert_eq!(machine.received.bytes, machine.entries().map(Entry::weight).sum::<usize>());
+        assert_eq!(machine.received.bytes, weight(&machine));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The sessions of this machine for another machine's page, sent by a call that stays open.
 //!
-//! Standard output carries the lines of the feed, as `list --json --follow` prints them, after a list of the
-//! sessions; the screens; and the results of requests. Standard input carries lines: which sessions the page
-//! shows, and requests of its users. So screens are computed here, and a screen that nobody views there is
-//! not sent.
+//! Standard output carries the lines of a feed, as `list --json --follow` prints them but for what no page shows,
+//! after a list of the sessions; the screens; and the results of requests. Standard input carries lines: which
+//! sessions the page shows, and requests of its users. So screens are computed here, and a screen that nobody
+//! views there is not sent.
 
 use std::{
     fs::File,
@@ -31,10 +31,17 @@ pub(crate) struct PageFeed {
     inbox: Vec<u8>,
     outbox: Outbox,
     pub(crate) view: View,
-    /// The number of each session's screen that was sent last, by keys.
-    seen: Map<u64, u64>,
+    sent: Sent,
     /// The reader has gone.
     pub(crate) is_over: bool,
+}
+
+/// What was sent of the sessions.
+#[derive(Default)]
+struct Sent {
+    is_listed: bool,
+    /// By keys: the handle, and the numbers of the last line and screen.
+    sessions: Map<u64, (String, u64, u64)>,
 }
 
 impl PageFeed {
@@ -51,7 +58,7 @@ impl PageFeed {
             inbox: Vec::new(),
             outbox: Outbox::default(),
             view: View::default(),
-            seen: Map::new(),
+            sent: Sent::default(),
             is_over: false,
         })
     }
@@ -90,24 +97,15 @@ impl PageFeed {
         self.send(&object.json("body", body.as_deref().map_or("null", str::trim_end)).line());
     }
 
-    /// Sends lines.
-    pub(crate) fn send(&mut self, lines: &str) {
+    fn send(&mut self, lines: &str) {
         self.outbox.push(lines.as_bytes());
         self.flush();
     }
 
-    /// Has the reader not taken all yet?
-    pub(crate) fn is_behind(&self) -> bool {
-        !self.outbox.is_empty()
-    }
-
-    /// Sends the shown screens that have changed, as long as the reader takes everything.
-    pub(crate) fn send_screens(&mut self, entries: &[&Entry]) {
-        if self.seen.len() > entries.len() {
-            self.seen.retain(|key, _| entries.binary_search_by_key(key, |entry| entry.key).is_ok());
-        }
-        while !self.is_behind() {
-            let lines = self.changed_screens(entries);
+    /// Sends what has changed, as long as the reader takes everything.
+    pub(crate) fn send_changes(&mut self, entries: &[&Entry]) {
+        while self.outbox.is_empty() {
+            let lines = self.sent.changes(entries, &self.view);
             if lines.is_empty() {
                 return;
             }
@@ -115,20 +113,79 @@ impl PageFeed {
         }
     }
 
-    fn changed_screens(&mut self, entries: &[&Entry]) -> String {
+    fn flush(&mut self) {
+        self.is_over |= self.outbox.flush(&mut self.output).is_err();
+    }
+}
+
+impl Sent {
+    /// The lines of what has changed, or of some of it.
+    fn changes(&mut self, entries: &[&Entry], view: &View) -> String {
         let mut lines = String::new();
-        for Entry { name, key, frame, .. } in entries.iter().filter(|entry| self.view.shows(&entry.name)) {
-            let seen = self.seen.or_insert(*key, 0);
-            if frame.number() > *seen && lines.len() <= AT_ONCE {
-                let object = Object::new().text("screen_of", name);
-                lines += &object.object_or_null("screen", Some(frame.titled(*seen))).line();
-                *seen = frame.number();
+        if !self.is_listed {
+            let names: Vec<Vec<u8>> = entries.iter().map(|entry| entry.name.as_str().into()).collect();
+            lines += &Object::new().list("sessions", &names).line();
+            self.is_listed = true;
+        }
+        self.sessions.retain(|key, (name, ..)| {
+            let is_there = entries.binary_search_by_key(key, |entry| entry.key).is_ok();
+            if !is_there {
+                lines += &Object::new().text("handle", name).text("state", "removed").line();
+            }
+            is_there
+        });
+        for Entry { name, key, frame, about, about_number } in entries {
+            let (_, line, screen) = self.sessions.or_insert(*key, (name.clone(), 0, 0));
+            if about_number > line && lines.len() <= AT_ONCE {
+                lines.extend([about, "\n"]);
+                *line = *about_number;
+            }
+            if view.shows(name) && frame.number() > *screen && lines.len() <= AT_ONCE {
+                let object = frame.object(*screen).bytes_or_null("title", frame.title().map(str::as_bytes));
+                lines += &Object::new().text("screen_of", name).object_or_null("screen", Some(object)).line();
+                *screen = frame.number();
             }
         }
         lines
     }
+}
 
-    fn flush(&mut self) {
-        self.is_over |= self.outbox.flush(&mut self.output).is_err();
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{page::versioned_screen::Numbers, terminal::screen::Screen};
+
+    #[test]
+    fn each_change_of_a_session_is_sent_once_and_a_screen_where_it_is_shown() {
+        let (mut sent, mut view, mut numbers) = (Sent::default(), View::default(), Numbers::default());
+        let mut entries = [Entry::new("00000001".into(), 1), Entry::new("00000002".into(), 2)];
+        let (first, long) = ("{\"a\":1}", format!("{{\"a\":\"{}\"}}", "b".repeat(AT_ONCE)));
+        let mut changes = |entries: &[Entry], view: &View| {
+            let lines = sent.changes(&entries.iter().collect::<Vec<_>>(), view);
+            lines.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        // There is no line of one before it has been looked at.
+        assert_eq!(changes(&entries, &view), ["{\"sessions\":[\"00000001\",\"00000002\"]}"]);
+        entries[0].describe(first.into(), &mut numbers);
+        assert_eq!(changes(&entries, &view), [first]);
+        entries[0].describe(first.into(), &mut numbers);
+        let mut screen = Screen::new(20, 3);
+        screen.feed(b"\x1b]2;title\x07shown");
+        entries[1].frame.take(&screen, &mut numbers);
+        assert!(changes(&entries, &view).is_empty());
+        view.large.push("00000002".into());
+        let shown = changes(&entries, &view).concat();
+        assert!(
+            shown.starts_with("{\"screen_of\":\"00000002\"") && shown.ends_with("\"title\":\"title\"}}"),
+            "{shown}"
+        );
+        // What is too much at once comes later.
+        entries[0].describe(long.clone(), &mut numbers);
+        entries[1].describe(first.into(), &mut numbers);
+        assert_eq!(changes(&entries, &view), [long]);
+        assert_eq!(changes(&entries, &view), [first]);
+        // One that is not shown any more, as one of too many that have ended, has gone for the other machine.
+        assert_eq!(changes(&entries[1..], &view), ["{\"handle\":\"00000001\",\"state\":\"removed\"}"]);
+        assert!(changes(&entries[1..], &view).is_empty());
     }
 }

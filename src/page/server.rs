@@ -1,9 +1,9 @@
 //! The loop of the page's server, its connections and its answers.
 //!
 //! An open page has one answer that does not end. The server adds changes to it whenever the page has
-//! read everything before (`stream.rs`). So a page that reads slowly or sleeps misses what happened in
-//! between, and costs no memory. Without an open page, the server watches no session and calls no
-//! machine.
+//! read everything before (`stream.rs`). So a page that reads slowly or sleeps gets only the last state of
+//! what changed meanwhile, and costs no memory. Without an open page, the server watches no session and
+//! calls no machine.
 //!
 //! The same loop sends the sessions of this machine to another machine's page (`feed.rs`).
 
@@ -33,7 +33,7 @@ use crate::{
         },
         secret,
         stream::{Entry, Stream, View},
-        tile::{MOST_DEAD, OldEnds, Tile},
+        tile::Tile,
         versioned_screen::Numbers,
     },
     session::{Activity, ActivityView, StateDir},
@@ -72,6 +72,9 @@ const SLICE: Duration = Duration::from_millis(10);
 
 /// Screens that are kept in memory, each of some megabytes at most; others are on the disk.
 const MOST_SCREENS: usize = 32;
+
+/// The most ended sessions that are shown, the newest first.
+const MOST_DEAD: usize = 60;
 
 /// How many lines that have scrolled off are shown.
 const SCROLLBACK: usize = 2_000;
@@ -194,7 +197,7 @@ impl<'a> Server<'a> {
             machine.watch(&mut poll_set, Event::Machine(index));
             deadline = deadline.min(machine.deadline());
         }
-        if let Some(sessions) = self.sessions.as_ref().filter(|_| !self.is_held_up()) {
+        if let Some(sessions) = &self.sessions {
             sessions.watch(&mut poll_set, Event::Sessions);
             deadline = deadline.min(sessions.deadline());
         }
@@ -256,11 +259,6 @@ impl<'a> Server<'a> {
             Phase::Stream(stream) => Some(stream),
             _ => None,
         })
-    }
-
-    /// The other machine's page reads slower than there is news: that waits where it comes from.
-    fn is_held_up(&self) -> bool {
-        self.feed.as_ref().is_some_and(PageFeed::is_behind)
     }
 
     /// Follows the sessions only while a page is open.
@@ -365,54 +363,34 @@ impl<'a> Server<'a> {
                 self.tiles.push(Tile::new(self.keys.next(), overview));
             }
         }
-        for tile in &mut self.tiles {
-            tile.watch(self.state_dir);
-            if !tile.is_alive() || self.feed.is_some() {
-                tile.read_files(self.state_dir);
-            }
-        }
+        self.tiles.iter_mut().for_each(|tile| tile.watch(self.state_dir));
         self.leave_out_old();
-        if let Some(feed) = &mut self.feed {
-            let names: Vec<Vec<u8>> = self.tiles.iter().map(|tile| tile.handle.as_str().into()).collect();
-            let list = Object::new().list("sessions", &names).line();
-            feed.send(&(list + &self.tiles.iter().map(Tile::line).collect::<String>()));
-        }
     }
 
     /// Takes what has become known of the sessions.
     fn take_news(&mut self) -> Result<()> {
-        if self.is_held_up() {
-            return Ok(());
-        }
-        let Server { sessions, state_dir, tiles, keys, feed, .. } = self;
+        let Server { sessions, state_dir, tiles, keys, .. } = self;
         let Some(sessions) = sessions else { return Ok(()) };
-        let (mut came, mut ended) = (Vec::new(), false);
-        sessions.take_news(state_dir, &mut |news| came.push(news))?;
-        if let Some(feed) = feed {
-            came = came.into_iter().filter_map(|news| news.looked(state_dir)).collect();
-            feed.send(&came.iter().filter_map(FeedNews::line).collect::<String>());
-        }
-        for news in came {
-            match news {
-                FeedNews::Told(overview) => {
-                    let at = tiles.iter().position(|tile| tile.handle == overview.glance.handle);
-                    let at = at.unwrap_or_else(|| {
-                        let mut tile = Tile::new(keys.next(), ActivityView::untold(overview.glance.clone()));
-                        tile.watch(state_dir);
-                        tiles.push(tile);
-                        tiles.len() - 1
-                    });
-                    if overview.activity == Some(Activity::Dead) {
-                        ended = true;
-                        tiles[at].end(state_dir);
-                    } else {
-                        tiles[at].receive_status(*overview);
-                    }
+        let mut ended = false;
+        sessions.take_news(state_dir, &mut |news| match news {
+            FeedNews::Told(overview) => {
+                let at = tiles.iter().position(|tile| tile.handle == overview.glance.handle);
+                let at = at.unwrap_or_else(|| {
+                    let mut tile = Tile::new(keys.next(), ActivityView::untold(overview.glance.clone()));
+                    tile.watch(state_dir);
+                    tiles.push(tile);
+                    tiles.len() - 1
+                });
+                if overview.activity == Some(Activity::Dead) {
+                    ended = true;
+                    tiles[at].end(state_dir);
+                } else {
+                    tiles[at].receive_status(*overview);
                 }
-                FeedNews::Removed(address, _) => tiles.retain(|tile| tile.handle != address.handle),
-                FeedNews::Lost { .. } => {}
             }
-        }
+            FeedNews::Removed(address, _) => tiles.retain(|tile| tile.handle != address.handle),
+            FeedNews::Lost { .. } => {}
+        })?;
         if ended {
             self.leave_out_old();
         }
@@ -421,8 +399,15 @@ impl<'a> Server<'a> {
 
     /// Drops ended sessions beyond the newest.
     fn leave_out_old(&mut self) {
-        let mut old = OldEnds::of(self.tiles.iter().filter(|tile| !tile.is_alive()).map(Tile::ended));
-        self.tiles.retain(|tile| tile.is_alive() || !old.has(tile.ended()));
+        let mut ends: Vec<_> = self.tiles.iter().filter(|tile| !tile.is_alive()).map(Tile::ended).collect();
+        let mut surplus = ends.len().saturating_sub(MOST_DEAD);
+        ends.sort_unstable();
+        let Some(last) = surplus.checked_sub(1).map(|last| ends[last]) else { return };
+        self.tiles.retain(|tile| {
+            let is_old = surplus > 0 && !tile.is_alive() && tile.ended() <= last;
+            surplus -= usize::from(is_old);
+            !is_old
+        });
     }
 
     fn accept(&mut self) {
@@ -669,7 +654,7 @@ impl<'a> Server<'a> {
                 _ => UNSEEN,
             };
             let look = Instant::now();
-            if !tile.look(self.state_dir, &mut self.numbers, screen, pause) {
+            if !tile.look(self.state_dir, &mut self.numbers, screen, pause, self.feed.is_some()) {
                 self.tiles.remove(at);
             }
             if !large {
@@ -707,7 +692,7 @@ impl<'a> Server<'a> {
             }
         }
         if let Some(feed) = &mut self.feed {
-            feed.send_screens(&entries);
+            feed.send_changes(&entries);
         }
     }
 }

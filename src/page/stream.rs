@@ -1,6 +1,6 @@
 //! The updates of sessions for an open page.
 //!
-//! For each client we only remember up to which number it has seen each session (`frame.rs`).
+//! For each client we only remember up to which number it has seen each session (`versioned_screen.rs`).
 
 use crate::{
     json::{Object, Value},
@@ -19,23 +19,13 @@ pub(crate) struct Entry {
     pub(crate) key: u64,
     pub(crate) frame: VersionedScreen,
     // The state besides the screen, and its number.
-    about: String,
-    about_number: u64,
+    pub(super) about: String,
+    pub(super) about_number: u64,
 }
 
 impl Entry {
     pub(crate) fn new(name: String, key: u64) -> Entry {
         Entry { name, key, ..Entry::default() }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn about(&self) -> &str {
-        &self.about
-    }
-
-    /// How much of it there is, in bytes.
-    pub(crate) fn weight(&self) -> usize {
-        self.about.len() + self.frame.weight()
     }
 
     pub(crate) fn describe(&mut self, about: String, numbers: &mut Numbers) {

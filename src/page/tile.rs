@@ -39,9 +39,6 @@ const STEP: u64 = 16 << 20;
 /// How many keys may wait for a program that does not read.
 const MOST_KEYS: usize = 64 * 1024;
 
-/// The most ended sessions of a machine that are shown, the newest first.
-pub(crate) const MOST_DEAD: usize = 60;
-
 /// A connection on which the relay reports changes.
 struct Watching {
     client: RelayClient,
@@ -56,33 +53,10 @@ struct PendingInput {
     under_way: bool,
 }
 
-/// Which ended sessions are not shown, since others ended later.
-pub(crate) struct OldEnds {
-    surplus: usize,
-    last: Option<Duration>,
-}
-
-impl OldEnds {
-    /// By the times at which each of them ended.
-    pub(crate) fn of(ends: impl Iterator<Item = Option<Duration>>) -> OldEnds {
-        let mut ends: Vec<_> = ends.collect();
-        let surplus = ends.len().saturating_sub(MOST_DEAD);
-        ends.sort_unstable();
-        OldEnds { surplus, last: surplus.checked_sub(1).and_then(|last| ends[last]) }
-    }
-
-    /// Is the one that ended then one of them? Each is asked about once.
-    pub(crate) fn has(&mut self, ended: Option<Duration>) -> bool {
-        let is_old = self.surplus > 0 && ended <= self.last;
-        self.surplus -= usize::from(is_old);
-        is_old
-    }
-}
-
 pub(crate) struct Tile {
     pub(crate) handle: Handle,
     pub(crate) entry: Entry,
-    // We only use the parts of it that are shown here.
+    // As of `of_page`.
     overview: ActivityView,
     screen: Option<ScreenCache>,
     // The last time that it was visible, to choose which screens to drop.
@@ -101,7 +75,7 @@ impl Tile {
         Tile {
             entry: Entry::new(handle.to_string(), key),
             handle,
-            overview,
+            overview: of_page(overview),
             screen: None,
             looked: Instant::now(),
             watching: None,
@@ -122,22 +96,16 @@ impl Tile {
         Ok(session.within(Deadline::after(Duration::ZERO)))
     }
 
-    /// Reads what its files say, if they have not been read yet; of an ended one, how and when.
-    pub(crate) fn read_files(&mut self, state_dir: &StateDir) {
-        if self.overview.files.is_none()
+    /// Begins to receive changes; of an ended one, reads how and when it has ended.
+    pub(crate) fn watch(&mut self, state_dir: &StateDir) {
+        if !self.is_alive()
+            && self.overview.end.ended_by.is_none()
             && let Ok(session) = self.open(state_dir)
         {
-            self.overview.look(&session);
+            // If its relay was killed, this records the end.
+            state_dir.exit_record(&session);
+            self.overview.look_beside(&session, None);
         }
-    }
-
-    /// Its line in a feed.
-    pub(crate) fn line(&self) -> String {
-        self.overview.json().line()
-    }
-
-    /// Begins to receive changes.
-    pub(crate) fn watch(&mut self, state_dir: &StateDir) {
         if self.watching.is_some() || !self.is_alive() {
             return;
         }
@@ -189,7 +157,7 @@ impl Tile {
 
     /// The relay sent its status.
     pub(crate) fn receive_status(&mut self, told: ActivityView) {
-        self.overview = told;
+        self.overview = of_page(told);
         self.stale = true;
     }
 
@@ -202,21 +170,23 @@ impl Tile {
     pub(crate) fn end(&mut self, state_dir: &StateDir) {
         let Ok(session) = self.open(state_dir) else { return };
         let Some(glance) = ListEntry::at(&session) else { return };
-        self.overview = ActivityView::of(&session, glance, ReportedState::Ended);
+        self.overview = of_page(ActivityView::brief(glance, ReportedState::Ended));
         self.watching = None;
         self.typing = None;
         (self.stale, self.unseen) = (true, true);
         self.next_look = Deadline::after(Duration::ZERO);
+        self.watch(state_dir);
     }
 
-    /// Reads new output, if a page needs the screen, and makes the update. The next update comes after
-    /// `pause` at the earliest. `false`: it was removed.
+    /// Reads new output, if a page needs the screen, and makes the update, or the line for another machine's
+    /// page. The next update comes after `pause` at the earliest. `false`: it was removed.
     pub(crate) fn look(
         &mut self,
         state_dir: &StateDir,
         numbers: &mut Numbers,
         screen: bool,
         pause: Duration,
+        is_for_machine: bool,
     ) -> bool {
         self.stale = false;
         self.looked = Instant::now();
@@ -243,7 +213,11 @@ impl Tile {
             watching.following = true;
         }
         self.next_look = Deadline::after(pause);
-        self.describe(numbers);
+        let about = match is_for_machine {
+            true => self.overview.json().value(),
+            false => about(&self.overview, self.entry.frame.title(), self.overview.word()),
+        };
+        self.entry.describe(about, numbers);
         true
     }
 
@@ -283,12 +257,6 @@ impl Tile {
     /// Is a line that a person types a task for its program?
     pub(crate) fn wants_task(&self) -> bool {
         self.overview.wanted() == ReplyKind::Task
-    }
-
-    /// Computes its state besides the screen.
-    fn describe(&mut self, numbers: &mut Numbers) {
-        let about = about(&self.overview, self.entry.frame.title(), self.overview.word());
-        self.entry.describe(about, numbers);
     }
 
     /// The lines that have scrolled off.
@@ -447,4 +415,17 @@ impl Tile {
         typing.keys[..count].fill(0);
         typing.keys.drain(..count);
     }
+}
+
+/// Without what no page shows: most of a long command, and the time of the input, which is another in each
+/// report.
+fn of_page(mut overview: ActivityView) -> ActivityView {
+    const LONGEST: usize = 500;
+    let command = &mut overview.glance.command;
+    if let Some((end, _)) = command.char_indices().nth(LONGEST) {
+        command.truncate(end);
+        command.push('…');
+    }
+    overview.input = None;
+    overview
 }

@@ -16,7 +16,7 @@ use crate::{
 const MOST_COLS: usize = 500;
 const MOST_ROWS: usize = 200;
 
-/// A row that takes more is shown without its styles: each cell may have one of its own.
+/// A row that takes more is shown without its styles: each cell may have one of its own. No title is longer.
 const LONGEST_ROW: usize = 16 * 1024;
 
 /// The most scrollback that is sent at once.
@@ -102,8 +102,8 @@ impl VersionedScreen {
         self.title.as_deref()
     }
 
-    /// Makes it equal to another machine's [`VersionedScreen::titled`]; `theirs` are the numbers of its rows
-    /// there, before and after. `None` if the object is invalid: it accepts only text and our own
+    /// Makes it equal to another machine's [`VersionedScreen::object`], with its title; `theirs` are the numbers of
+    /// its rows there, before and after. `None` if the object is invalid: it accepts only text and our own
     /// styles.
     pub(crate) fn take_told(
         &mut self,
@@ -125,7 +125,8 @@ impl VersionedScreen {
             None => Some(self.rows[theirs.iter().position(|before| before == number)?].json.clone()),
         };
         let fresh = at.iter().map(row).collect::<Option<Vec<String>>>()?;
-        self.update(fresh, head, told["title"].as_str(), numbers);
+        let title = told["title"].as_str().filter(|title| title.len() <= LONGEST_ROW);
+        self.update(fresh, head, title, numbers);
         *theirs = at;
         Some(())
     }
@@ -133,11 +134,6 @@ impl VersionedScreen {
     /// How much of it there is, in bytes.
     pub(crate) fn weight(&self) -> usize {
         self.rows.iter().map(|row| row.json.len()).sum::<usize>() + self.title.as_ref().map_or(0, String::len)
-    }
-
-    /// The object for another machine's page, which computes the rest of a session's state by itself.
-    pub(crate) fn titled(&self, seen: u64) -> Object {
-        self.object(seen).bytes_or_null("title", self.title().map(str::as_bytes))
     }
 
     /// The object for a page that has seen everything up to that number.

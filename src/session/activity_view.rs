@@ -30,6 +30,9 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// How many relays are asked at a time: each takes a descriptor.
 const BATCH: usize = 200;
 
+/// More answers to the question of a session on another machine are invalid.
+const MOST_CHOICES: usize = 1_000;
+
 /// The kind of typed line that a program expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReplyKind {
@@ -164,14 +167,9 @@ impl ActivityView {
         ActivityView::brief(glance, told)
     }
 
-    /// The view of a session on another machine, from the line that `list --json` prints there, with or
-    /// without that machine's name in the handle. `None` if it is not such a line, or has control characters.
-    pub(crate) fn parse(line: &[u8], machine: Option<&str>) -> Option<ActivityView> {
-        ActivityView::of_object(&Value::parse(line).ok()?, machine)
-    }
-
-    /// The same, from the object on that line.
-    pub(crate) fn of_object(told: &Value, machine: Option<&str>) -> Option<ActivityView> {
+    /// The view of a session on another machine, from the object that `list --json` prints there, with or
+    /// without that machine's name in the handle. `None` if it is not such an object.
+    pub(crate) fn parse(told: &Value, machine: Option<&str>) -> Option<ActivityView> {
         let text = |name: &str| told[name].as_str().map(str::as_bytes);
         let seconds = |value: &Value| numbers::parse_seconds(value.as_number()?.as_bytes());
         let shown = |name: &str| text(name).map(text::escaped);
@@ -201,6 +199,7 @@ impl ActivityView {
             question: shown("question"),
             choices: json::texts(&told["choices"])
                 .into_iter()
+                .take(MOST_CHOICES)
                 .map(|text| text::escaped(text.as_bytes()))
                 .collect(),
             stalled: shown("stalled"),
@@ -227,15 +226,15 @@ impl ActivityView {
         // Changed files must not hide a session: an unreadable one counts as empty.
         let (command, settings) = (session.command().unwrap_or_default(), session.settings());
         self.files = Some(Box::new(Files { command, settings }));
+        self.look_beside(session, None);
+    }
+
+    /// The same without the command and the settings, for a caller that may have its present screen.
+    pub(crate) fn look_beside(&mut self, session: &SessionDir, screen: Option<&Screen>) {
         if !self.glance.alive {
             self.exit_code = session.exit_code().unwrap_or(None);
             self.end = session.end().as_ref().map(Notice::end).unwrap_or_default();
         }
-        self.look_beside(session, None);
-    }
-
-    /// The same, for a caller that has its present screen.
-    pub(crate) fn look_beside(&mut self, session: &SessionDir, screen: Option<&Screen>) {
         if self.activity == Some(Activity::Dead) {
             self.since = session.last_sign().map(unix_seconds);
             self.report = session.kept_report();
@@ -547,15 +546,19 @@ mod tests {
 
     const LINE: &str = r#"{"machine":"box","handle":"box:1f3a9c02","state":"alive","name":"a","command":"b\u001b[2J","started":5.5,"terminal":"line","activity":"waiting","since":1790000000.000001,"program":"sh","folder":"/tmp","last_line":"c\u009b","question":"d\u0007?","report":{"state":"failed","text":"e","since":7}}"#;
 
+    fn view(line: impl AsRef<[u8]>, machine: Option<&str>) -> Option<ActivityView> {
+        ActivityView::parse(&Value::parse(line.as_ref()).ok()?, machine)
+    }
+
     #[test]
     fn a_machine_is_trusted_only_about_its_own_sessions() {
-        let told = ActivityView::parse(LINE.as_bytes(), Some("box")).unwrap();
+        let told = view(LINE, Some("box")).unwrap();
         assert_eq!(told.address().to_string(), "box:1f3a9c02");
         assert_eq!((told.activity, told.doing), (Some(Activity::Waiting), Some(TerminalState::Line)));
         assert_eq!(told.since, Some(Duration::new(1_790_000_000, 1_000)));
         assert_eq!(told.report.map(|report| report.state), Some(ReportState::Failed));
         for machine in [None, Some("bo"), Some("box2"), Some("other")] {
-            assert!(ActivityView::parse(LINE.as_bytes(), machine).is_none(), "{machine:?}");
+            assert!(view(LINE, machine).is_none(), "{machine:?}");
         }
         let removed = LINE.replace("alive", "removed");
         let gone = |line: &str, machine| removed_of(&Value::parse(line.as_bytes()).unwrap(), Some(machine));
@@ -563,15 +566,18 @@ mod tests {
         let (address, name) = gone(&removed, "box").unwrap();
         assert_eq!((&*address.to_string(), name), ("box:1f3a9c02", Name::parse(b"a")));
         let bare = LINE.replace("box:", "");
-        assert_eq!(ActivityView::parse(bare.as_bytes(), Some("box")).unwrap().address(), address);
+        assert_eq!(view(&bare, Some("box")).unwrap().address(), address);
         assert!(gone(&removed, "other").is_none());
+        let many = LINE
+            .replace("{\"machine\"", &format!("{{\"choices\":[{}\"\"],\"machine\"", "\"\",".repeat(10_000)));
+        assert_eq!(view(&many, Some("box")).unwrap().choices.len(), MOST_CHOICES);
     }
 
     #[test]
     fn nothing_that_another_machine_tells_reaches_a_terminal_raw() {
         for (seed, mut random) in rounds(500) {
             let line = spoiled(LINE.as_bytes(), &mut random);
-            let Some(told) = ActivityView::parse(&line, Some("box")) else { continue };
+            let Some(told) = view(&line, Some("box")) else { continue };
             let shown = [Some(told.glance.command), told.last_line, told.question];
             let text: String = shown.into_iter().flatten().collect();
             assert!(!text.chars().any(char::is_control), "seed {seed}: {text:?}");

@@ -115,7 +115,8 @@ impl ExitRecord {
 /// The published end of a session; empty while it is alive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct End {
-    ended_by: Option<EndedBy>,
+    /// `None`: the session is alive, or its end has not been read.
+    pub(crate) ended_by: Option<EndedBy>,
     timed_out: Option<bool>,
     signal: Option<String>,
     output_bytes: Option<i64>,

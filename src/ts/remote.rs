@@ -627,7 +627,10 @@ fn table(running: &[Running]) -> String {
     for Running { printer, .. } in running {
         let machine = printer.machine.as_ref().map(MachineName::as_str);
         overviews.extend(
-            printer.kept.split(|byte| *byte == b'\n').filter_map(|line| ActivityView::parse(line, machine)),
+            printer
+                .kept
+                .split(|byte| *byte == b'\n')
+                .filter_map(|line| ActivityView::parse(&Value::parse(line).ok()?, machine)),
         );
     }
     overviews.sort_by(listing::order);

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     machines::Elsewhere,
-    support::{PATIENCE, Scratch, eventually, run},
+    support::{PATIENCE, Scratch, eventually, run, signal},
 };
 
 /// A server, which is ended when this is dropped.
@@ -492,6 +492,22 @@ fn only_what_has_changed_is_told_and_nothing_is_missed() {
         events.settle();
         assert!(events.text(&quiet).contains("quiet"), "{since}");
     }
+}
+
+#[test]
+fn the_end_of_a_session_whose_relay_was_killed_is_recorded_when_it_is_shown() {
+    let (scratch, page) = Page::alone();
+    let handle = scratch.create("cat");
+    let mut events = page.open("");
+    events.until_about(&handle, |about| about["activity"] == "waiting");
+    signal("-KILL", &scratch.file(&handle, "daemon_pid"));
+    let ended = events.until_about(&handle, |about| about["receipt"].is_object());
+    assert_eq!(
+        (&ended["receipt"]["exit_code"], &ended["receipt"]["ended_by"]),
+        (&json!(-1), &json!("unknown"))
+    );
+    let record: Value = serde_json::from_str(&scratch.file(&handle, "exit.json")).unwrap();
+    assert_eq!(record["session_id"], *handle);
 }
 
 #[test]

@@ -38,7 +38,7 @@ use crate::{
     cli,
     feed::{Feed, FeedEvent, FeedNews},
     outcome::{Failure, Result, Trying},
-    session::{Activity, ActivityView, ListEntry, Name, StateDir, Target},
+    session::{Activity, ActivityView, ListEntry, Name, StateDir, Target, removed},
     sys::{poll::PollSet, ports::Listening},
     ts::listing,
 };
@@ -97,14 +97,20 @@ enum FollowEvent {
 /// Prints the activity of sessions as their relays report it.
 fn follow(state_dir: &StateDir, pattern: Option<&str>) -> Result<()> {
     let (mut feed, there_are) = Feed::begin(state_dir, pattern, &[None])?;
+    let looked = |overview: ActivityView| state_dir.looked_at(overview);
     // The relays of the live ones will report them.
-    let line = |news: FeedNews| news.looked(state_dir)?.line();
-    let dead = there_are.into_iter().filter(|overview| !overview.glance.alive);
-    cli::print(dead.filter_map(|overview| line(FeedNews::Told(Box::new(overview)))).collect::<String>())?;
+    let dead = there_are.into_iter().filter(|overview| !overview.glance.alive).filter_map(looked);
+    cli::print(objects(&dead.collect::<Vec<_>>()))?;
     let stdout = io::stdout();
     loop {
         let mut lines = String::new();
-        feed.take_news(state_dir, &mut |news| lines.extend(line(news)))?;
+        feed.take_news(state_dir, &mut |news| match news {
+            FeedNews::Told(overview) => {
+                lines.extend(looked(*overview).map(|overview| overview.json().line()));
+            }
+            FeedNews::Removed(address, name) => lines += &removed(&address, name.as_ref()).line(),
+            FeedNews::Lost { .. } => {}
+        })?;
         cli::print(lines)?;
         let mut poll_set = PollSet::new();
         feed.watch(&mut poll_set, FollowEvent::Feed);

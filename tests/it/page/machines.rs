@@ -1,6 +1,10 @@
 //! The sessions of other machines.
 
 use super::*;
+use std::{
+    io::Lines,
+    process::{ChildStdin, ChildStdout},
+};
 
 #[test]
 fn the_sessions_of_another_machine_are_shown_and_used_as_those_here() {
@@ -165,53 +169,94 @@ fn a_machine_that_ends_each_call_at_once_is_missing_all_the_time() {
     wall.until_text(&far, "far");
 }
 
+/// The call of another machine's page.
+struct PageCall {
+    call: Child,
+    orders: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl PageCall {
+    fn begin(scratch: &Scratch) -> PageCall {
+        let mut call = scratch.applet("nbs-ts");
+        call.arg0("nbs-call").args([&std::process::id().to_string(), "pipes", "page"]);
+        let mut call = call.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(call.stdout.take().unwrap()).lines();
+        PageCall { orders: call.stdin.take().unwrap(), lines, call }
+    }
+
+    fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let told = serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap();
+            if is_it(&told) {
+                return told;
+            }
+        }
+    }
+}
+
 #[test]
-fn another_machines_page_gets_the_lines_that_list_prints() {
+fn another_machines_page_gets_what_list_prints_of_what_it_shows() {
     let (scratch, ended) = Scratch::with_session("echo over; exit 5");
     scratch.wait_for_end(&ended);
-    let asks = scratch
-        .create_with(&["--name=asks"], "printf '\\033]2;a title\\007Go on? '; read x; exec sleep 1000");
-    let mut call = scratch.applet("nbs-ts");
-    call.arg0("nbs-call").args([&std::process::id().to_string(), "pipes", "page"]);
-    let mut call = call.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut orders = call.stdin.take().unwrap();
-    let mut lines = BufReader::new(call.stdout.take().unwrap()).lines();
-    let mut until = |is_it: &dyn Fn(&Value) -> bool| loop {
-        let line = lines.next().unwrap().unwrap();
-        let told: Value = serde_json::from_str(&line).unwrap();
-        if is_it(&told) {
-            return (line, told);
+    let command =
+        format!("printf '\\033]2;a title\\007Go on? '; read x; exec sleep 1000 # {}", "long ".repeat(1_000));
+    let asks = scratch.create_with(&["--name=asks", "--description=d"], &command);
+    let mut call = PageCall::begin(&scratch);
+    let is_as_listed = |told: &Value| {
+        let list = scratch.ts(&["list", "--json"]).code(0).out();
+        let handle = told["handle"].as_str().unwrap();
+        let listed = list.lines().find(|line| line.contains(handle)).unwrap();
+        let listed: Value = serde_json::from_str(listed).unwrap();
+        for (name, value) in told.as_object().unwrap() {
+            let as_told = |value: &Value| (name != "input" && name != "command").then(|| value.clone());
+            assert_eq!((name, as_told(value)), (name, as_told(&listed[name])), "{told}");
         }
     };
-    let listed = |handle: &str| {
-        let list = scratch.ts(&["list", "--json"]).code(0).out();
-        list.lines().find(|line| line.contains(handle)).unwrap().to_owned()
-    };
-    let (_, all) = until(&|_| true);
+    let all = call.until(|_| true);
     assert_eq!(all, json!({ "sessions": [ended, asks] }));
-    assert_eq!(until(&|told| told["handle"] == *ended).0, listed(&ended));
-    let (line, told) = until(&|told| told["activity"] == "waiting");
-    let without_time = |line: &str| {
-        let mut told: Value = serde_json::from_str(line).unwrap();
-        told["input"].take();
-        told
-    };
-    assert_eq!(without_time(&line), without_time(&listed(&asks)));
+    let told = call.until(|told| told["handle"] == *ended);
+    is_as_listed(&told);
+    assert_eq!((&told["exit_code"], &told["command"]), (&json!(5), &json!("echo over; exit 5")));
+    let told = call.until(|told| told["activity"] == "waiting");
+    is_as_listed(&told);
     assert_eq!(told["question"], "Go on?");
+    assert_eq!(told["command"], format!("{}…", &command[..500]));
+    assert!(told["description"].is_null() && told["input"].is_null(), "{told}");
     // A screen is sent when it is shown there.
-    orders.write_all(format!("{{\"wall\":false,\"large\":[\"{asks}\"]}}\n").as_bytes()).unwrap();
-    let (_, shown) = until(&|told| told["screen_of"].is_string());
+    call.orders.write_all(format!("{{\"wall\":false,\"large\":[\"{asks}\"]}}\n").as_bytes()).unwrap();
+    let shown = call.until(|told| told["screen_of"].is_string());
     assert_eq!((&shown["screen_of"], &shown["screen"]["title"]), (&json!(asks), &json!("a title")));
     // Nobody reads meanwhile.
     scratch.ts(&["report", &asks, "failed", "no disk"]).code(0);
     for _ in 0..10 {
         scratch.ts(&["kill", &scratch.create("seq 1000; cat")]).code(0);
     }
-    let (_, told) = until(&|told| told["activity"] == "failed");
+    let told = call.until(|told| told["activity"] == "failed");
     assert_eq!(told["report"]["text"], "no disk");
     scratch.ts(&["kill", &asks]).code(0);
-    let (_, told) = until(&|told| told["state"] == "removed" && told["handle"] == *asks);
-    assert_eq!(told, json!({"handle": asks, "state": "removed", "name": "asks"}));
+    let told = call.until(|told| told["state"] == "removed" && told["handle"] == *asks);
+    assert_eq!(told, json!({"handle": asks, "state": "removed"}));
+    let PageCall { mut call, orders, lines } = call;
+    drop((orders, lines));
+    assert!(call.wait().unwrap().success());
+}
+
+#[test]
+fn another_machines_page_gets_a_question_that_comes_while_its_session_waits() {
+    let scratch = Scratch::new();
+    let gate = scratch.path.join("gate");
+    run(Command::new("mkfifo").arg(&gate)).code(0);
+    let asks = scratch.create(&format!("cat {} & printf 'Old? [y/n] '; read x", gate.display()));
+    let mut call = PageCall::begin(&scratch);
+    let old = call.until(|told| told["question"] == "Old? [y/n]");
+    fs::write(&gate, "\nNew? [yes/no] ").unwrap();
+    let new = call.until(|told| told["question"] == "New? [yes/no]");
+    assert_eq!((&new["handle"], &new["choices"]), (&json!(asks), &json!(["yes", "no"])));
+    assert_eq!((&new["activity"], &new["since"]), (&old["activity"], &old["since"]));
+    let status = scratch.ts(&["status", "--json", &asks]).code(0).out();
+    assert_eq!(new["question_id"], serde_json::from_str::<Value>(&status).unwrap()["question_id"]);
+    let PageCall { mut call, orders, lines } = call;
     drop((orders, lines));
     assert!(call.wait().unwrap().success());
 }
