@@ -175,10 +175,12 @@ fn a_process_that_ignores_sigterm_is_killed_after_the_grace() {
 fn processes_started_by_a_handler_of_sigterm_have_the_grace() {
     let scratch = Scratch::new();
     run(scratch.command("mkfifo").args(["one", "two"])).code(0);
-    let ignores = "(trap '' TERM; echo ready; cat one >/dev/null; echo one was there)";
-    let handles = "trap 'echo asked; cat two; exit 5' TERM; while :; do sleep 0.01; done";
+    let ignores = "(trap '' TERM; echo deaf; cat one >/dev/null; echo one was there)";
+    let handles = "trap 'echo asked; cat two; exit 5' TERM; echo ready; while :; do sleep 0.01; done";
     let handle = scratch.create(&format!("{ignores} & {handles}"));
-    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    for part in ["deaf", "ready"] {
+        scratch.ts(&["wait-pattern", &handle, part]).code(0);
+    }
     let killing = scratch.start(&["kill", "--keep", "--grace=600", &handle]);
     eventually("the handler's cat", || scratch.processes().iter().any(|process| process.contains("cat two")));
     // By a call with a time limit: without a reader, this waits.
