@@ -26,7 +26,7 @@ test *words:
 check-verb name:
     cargo fmt --check
     cargo test --quiet --bin nbs -- applets:: call:: help::
-    cargo test --quiet --test it -- help:: manual:: documents::house bad_arguments every_command_that a_stopped_relay {{ replace(name, '-', '_') }}::
+    cargo test --quiet --test it -- help:: manual:: documents::house bad_arguments every_command_that a_stopped_relay {{ replace(name, '-', '_') }}:: ::{{ replace(name, '-', '_') }}_
 
 # Takes the help texts as they are now for those that should be; read the diff.
 bless:
