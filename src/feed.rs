@@ -1,6 +1,6 @@
 //! The feed of sessions: the existing ones, here and on other machines, and then each change, as its source
-//! reports it. Nothing polls by the clock. `top`, the page, `events` and `list --follow` use this feed. Of
-//! another machine, the page uses a [`FarFeed`] by itself, since its call carries more than that.
+//! reports it. Nothing polls by the clock. `top`, the page, `events` and `list --follow` use this feed. For
+//! another machine, the page uses a [`FarFeed`] directly, because its call also carries screens and requests.
 
 mod far;
 mod here;

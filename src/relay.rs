@@ -554,8 +554,8 @@ impl Relay {
         Ok(())
     }
 
-    /// The same of a program that prints faster than it is read, some of it at a time: a look at all else takes
-    /// longer than a read.
+    /// Reads up to `MOST_READS` times in a row if a program prints faster than we read: everything else that the
+    /// loop looks at takes longer than a read.
     fn take_flood(&mut self) -> io::Result<()> {
         for _ in 0..MOST_READS {
             if self.take_output()? < flow::FULL || !self.recorder.is_idle() {
@@ -872,7 +872,7 @@ const SCREEN_EVERY: u64 = 64 << 20;
 /// More than the kernel buffers of a terminal's output (tried: 22,048 bytes).
 const MOST_HELD_BY_TERMINAL: usize = 64 * 1024;
 
-/// So many reads of a flood are a few dozen microseconds, which nobody waits for.
+/// The most reads in a row. They take a few dozen microseconds together.
 const MOST_READS: usize = 8;
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use crate::{
     terminal::text,
 };
 
-/// More sessions of one machine are not shown, nor more bytes of their last lines and screens.
+/// The most sessions of one machine, and the most bytes of their last lines and their screens. A machine that
+/// sends more is not shown.
 const MOST_SESSIONS: usize = 20_000;
 const MOST_BYTES: usize = 256 << 20;
 
@@ -23,7 +24,7 @@ pub(crate) struct FarFeed {
     told: ToldSessions,
 }
 
-/// What a call has sent, or what has become of it.
+/// A message of the call, or its fate.
 pub(crate) enum FarNews<'a> {
     Session(FeedNews),
     Call(CallNews),
@@ -36,20 +37,27 @@ struct ToldSessions {
     machine: MachineName,
     /// A longer line of a session is invalid.
     longest: usize,
-    // Of each: whether this call has reported it, or has it in its list; and the length of its last line.
-    sessions: Map<Address, (bool, usize)>,
-    // Invariant: those lengths together.
+    sessions: Map<Address, ToldSession>,
+    // Invariant: the sum of their lengths.
     bytes: usize,
 }
 
+struct ToldSession {
+    /// The present call has reported or listed it.
+    is_there: bool,
+    /// The length of its last line.
+    length: usize,
+}
+
 impl FarFeed {
-    /// By a call of these words, which is to be begun. A longer line of a session is invalid.
+    /// A feed from a call with these words. The caller begins the call. A session's line that is longer than
+    /// `longest` is invalid.
     pub(crate) fn new(machine: MachineName, words: Vec<Vec<u8>>, longest: usize) -> FarFeed {
         let told = ToldSessions { machine: machine.clone(), longest, sessions: Map::new(), bytes: 0 };
         FarFeed { call: RenewedCall::new(machine, words), told }
     }
 
-    /// The sessions that have this in their name, if it is given.
+    /// A feed of the sessions whose names contain the pattern, if there is one.
     pub(super) fn of_list(machine: MachineName, pattern: Option<&str>) -> FarFeed {
         let mut words: Vec<Vec<u8>> = ["list", "--json", "--follow"].map(|word| word.into()).into();
         words.extend(pattern.map(|pattern| format!("--name={pattern}").into_bytes()));
@@ -73,7 +81,7 @@ impl FarFeed {
         self.limit(0, send);
     }
 
-    /// Ends the call and drops the sessions if they are more than can be kept, with this many bytes of screens.
+    /// Ends the call and drops its sessions if they take too much memory together with `screens` bytes of screens.
     pub(crate) fn limit(&mut self, screens: usize, send: &mut dyn FnMut(FarNews)) {
         if !self.told.is_too_much(screens) {
             return;
@@ -90,7 +98,7 @@ impl FarFeed {
     }
 }
 
-/// Why a call has ended, by what it has printed on standard error: an object, or words.
+/// The reason why a call has ended, from its standard error: an object, or a line of text.
 fn reason(words: &[u8]) -> Option<String> {
     let object = String::from_utf8_lossy(words).lines().last().and_then(json::error_of);
     object.or_else(|| text::last_line_shown(words))
@@ -106,24 +114,25 @@ impl ToldSessions {
         let machine = self.machine.clone();
         let machine = Some(machine.as_str());
         if let Some(all) = told["sessions"].as_array() {
-            // A call may begin with a list of all: the others have gone since the last call.
+            // A call may begin with a list of all sessions. Others have gone since the last call.
             self.forget_call();
             for handle in all.iter().filter_map(|handle| Handle::parse(handle.as_str()?.as_bytes())) {
                 let address = Address { machine: machine.map(str::to_owned), handle };
-                if let Some((is_there, _)) = self.sessions.get_mut(&address) {
-                    *is_there = true;
+                if let Some(session) = self.sessions.get_mut(&address) {
+                    session.is_there = true;
                 }
             }
             self.remove_missing(send);
         } else if let Some((address, name)) = removed_of(&told, machine) {
-            self.bytes -= self.sessions.remove(&address).map_or(0, |(_, length)| length);
+            self.bytes -= self.sessions.remove(&address).map_or(0, |session| session.length);
             send(FarNews::Session(FeedNews::Removed(address, name)));
         } else if line.len() <= self.longest
             && let Some(overview) = ActivityView::parse(&told, machine)
         {
-            let session = self.sessions.or_insert(overview.address(), (true, 0));
-            self.bytes = self.bytes - session.1 + line.len();
-            *session = (true, line.len());
+            let session = ToldSession { is_there: true, length: 0 };
+            let session = self.sessions.or_insert(overview.address(), session);
+            self.bytes = self.bytes - session.length + line.len();
+            *session = ToldSession { is_there: true, length: line.len() };
             send(FarNews::Session(FeedNews::Told(Box::new(overview))));
         } else {
             send(FarNews::Line(&told));
@@ -136,19 +145,19 @@ impl ToldSessions {
         self.sessions.len() > MOST_SESSIONS || self.bytes + screens > MOST_BYTES
     }
 
-    /// None of them has been reported by the next call yet.
+    /// The next call has not reported any of them yet.
     fn forget_call(&mut self) {
-        self.sessions.values_mut().for_each(|(is_there, _)| *is_there = false);
+        self.sessions.values_mut().for_each(|session| session.is_there = false);
     }
 
     fn remove_missing(&mut self, send: &mut dyn FnMut(FarNews)) {
         let ToldSessions { sessions, bytes, .. } = self;
-        sessions.retain(|address, (is_there, length)| {
-            if !*is_there {
-                *bytes -= *length;
+        sessions.retain(|address, session| {
+            if !session.is_there {
+                *bytes -= session.length;
                 send(FarNews::Session(FeedNews::Removed(address.clone(), None)));
             }
-            *is_there
+            session.is_there
         });
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     terminal::text,
 };
 
-/// The most bytes that are given to a call at once, after it has said that it wants some: they fill frames.
+/// The most bytes to give to a call at once if it wants some. They fill whole frames.
 pub(crate) const AT_ONCE: usize = 4 * LONGEST_DATA;
 
 pub(crate) struct CallStream<'a> {

@@ -1,4 +1,4 @@
-//! The state of a session besides its screen, as a browser receives it: the same of one here and elsewhere.
+//! The state of a session besides its screen, as a browser receives it. Sessions of other machines have the same.
 
 use crate::{
     json::Object,

@@ -1,8 +1,8 @@
 //! The sessions of another machine on the page, received from a process of ours there (`feed.rs`).
 //!
-//! Which there are, and their state, is the feed's (`feed/far.rs`). The call by which it comes also carries
-//! the shown screens, which can only be text and styles, and the requests of users and their results. Typed
-//! text goes there, and is confirmed when it has been typed.
+//! The feed (`feed/far.rs`) says which sessions there are, and their state. Its call also carries the shown
+//! screens, which can only be text and styles, the requests of users, and their results. Typed text is
+//! confirmed when it has been typed there.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::{
     terminal::{screen::Screen, text},
 };
 
-/// Longer than the valid line of a session.
+/// The most bytes of a valid line of a session.
 const LONGEST_SESSION: usize = 128 * 1024;
 
 /// A page that changes to a session, or is loaded again, keeps the connection for this long.
@@ -51,7 +51,7 @@ struct Received {
     done: Vec<(u64, Done)>,
     /// By the numbers that their handles are. In boxes, since they come in any order.
     sessions: Map<u32, Box<FarSession>>,
-    // Invariant: what their screens weigh.
+    // Invariant: the sum of the weights of their screens.
     bytes: usize,
 }
 
@@ -215,7 +215,7 @@ impl Received {
         }
     }
 
-    /// Takes what the machine has sent; returns what has become of the call.
+    /// Takes a message of the machine. Returns the call's fate, if it is that.
     fn take(&mut self, news: FarNews, keys: &mut Numbers, numbers: &mut Numbers) -> Option<CallNews> {
         match news {
             FarNews::Session(FeedNews::Told(overview)) => self.put(*overview, keys, numbers),

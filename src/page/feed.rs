@@ -1,9 +1,9 @@
 //! The sessions of this machine for another machine's page, sent by a call that stays open.
 //!
-//! Standard output carries the lines of a feed, as `list --json --follow` prints them but for what no page shows,
-//! after a list of the sessions; the screens; and the results of requests. Standard input carries lines: which
-//! sessions the page shows, and requests of its users. So screens are computed here, and a screen that nobody
-//! views there is not sent.
+//! Standard output begins with a list of the sessions. Then it carries their lines, as `list --json --follow` prints
+//! them, without the fields that no page shows; their screens; and the results of requests. Standard input carries
+//! lines: which sessions the page shows, and requests of its users. So screens are computed here, and a screen that
+//! nobody views there is not sent.
 
 use std::{
     fs::File,
@@ -36,12 +36,19 @@ pub(crate) struct PageFeed {
     pub(crate) is_over: bool,
 }
 
-/// What was sent of the sessions.
+/// The state that the other machine has received.
 #[derive(Default)]
 struct Sent {
     is_listed: bool,
-    /// By keys: the handle, and the numbers of the last line and screen.
-    sessions: Map<u64, (String, u64, u64)>,
+    /// By keys.
+    sessions: Map<u64, SentSession>,
+}
+
+struct SentSession {
+    name: String,
+    /// The numbers of the last line and the last screen; 0 before the first.
+    line: u64,
+    screen: u64,
 }
 
 impl PageFeed {
@@ -119,7 +126,7 @@ impl PageFeed {
 }
 
 impl Sent {
-    /// The lines of what has changed, or of some of it.
+    /// The lines for some of the changes, or for all if they are few.
     fn changes(&mut self, entries: &[&Entry], view: &View) -> String {
         let mut lines = String::new();
         if !self.is_listed {
@@ -127,7 +134,7 @@ impl Sent {
             lines += &Object::new().list("sessions", &names).line();
             self.is_listed = true;
         }
-        self.sessions.retain(|key, (name, ..)| {
+        self.sessions.retain(|key, SentSession { name, .. }| {
             let is_there = entries.binary_search_by_key(key, |entry| entry.key).is_ok();
             if !is_there {
                 lines += &Object::new().text("handle", name).text("state", "removed").line();
@@ -135,7 +142,8 @@ impl Sent {
             is_there
         });
         for Entry { name, key, frame, about, about_number } in entries {
-            let (_, line, screen) = self.sessions.or_insert(*key, (name.clone(), 0, 0));
+            let sent = SentSession { name: name.clone(), line: 0, screen: 0 };
+            let SentSession { line, screen, .. } = self.sessions.or_insert(*key, sent);
             if about_number > line && lines.len() <= AT_ONCE {
                 lines.extend([about, "\n"]);
                 *line = *about_number;
@@ -164,7 +172,7 @@ mod tests {
             let lines = sent.changes(&entries.iter().collect::<Vec<_>>(), view);
             lines.lines().map(str::to_owned).collect::<Vec<_>>()
         };
-        // There is no line of one before it has been looked at.
+        // A session has no line before the first look at it.
         assert_eq!(changes(&entries, &view), ["{\"sessions\":[\"00000001\",\"00000002\"]}"]);
         entries[0].describe(first.into(), &mut numbers);
         assert_eq!(changes(&entries, &view), [first]);
@@ -179,12 +187,12 @@ mod tests {
             shown.starts_with("{\"screen_of\":\"00000002\"") && shown.ends_with("\"title\":\"title\"}}"),
             "{shown}"
         );
-        // What is too much at once comes later.
+        // Changes beyond `AT_ONCE` are sent later.
         entries[0].describe(long.clone(), &mut numbers);
         entries[1].describe(first.into(), &mut numbers);
         assert_eq!(changes(&entries, &view), [long]);
         assert_eq!(changes(&entries, &view), [first]);
-        // One that is not shown any more, as one of too many that have ended, has gone for the other machine.
+        // A session that this side no longer shows is reported as removed.
         assert_eq!(changes(&entries[1..], &view), ["{\"handle\":\"00000001\",\"state\":\"removed\"}"]);
         assert!(changes(&entries[1..], &view).is_empty());
     }

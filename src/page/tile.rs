@@ -56,7 +56,7 @@ struct PendingInput {
 pub(crate) struct Tile {
     pub(crate) handle: Handle,
     pub(crate) entry: Entry,
-    // As of `of_page`.
+    // Always shortened by `of_page`.
     overview: ActivityView,
     screen: Option<ScreenCache>,
     // The last time that it was visible, to choose which screens to drop.
@@ -96,7 +96,7 @@ impl Tile {
         Ok(session.within(Deadline::after(Duration::ZERO)))
     }
 
-    /// Begins to receive changes; of an ended one, reads how and when it has ended.
+    /// Begins to receive changes. If the session has ended, reads how and when instead.
     pub(crate) fn watch(&mut self, state_dir: &StateDir) {
         if !self.is_alive()
             && self.overview.end.ended_by.is_none()
@@ -417,7 +417,7 @@ impl Tile {
     }
 }
 
-/// Without what no page shows: most of a long command, and the time of the input, which is another in each
+/// Leaves out what no page shows: most of a long command, and the time of the last input, which differs in each
 /// report.
 fn of_page(mut overview: ActivityView) -> ActivityView {
     const LONGEST: usize = 500;

@@ -16,7 +16,8 @@ use crate::{
 const MOST_COLS: usize = 500;
 const MOST_ROWS: usize = 200;
 
-/// A row that takes more is shown without its styles: each cell may have one of its own. No title is longer.
+/// The most bytes of a row, and of a title. A longer row is shown without its styles: each cell may have one of its
+/// own.
 const LONGEST_ROW: usize = 16 * 1024;
 
 /// The most scrollback that is sent at once.

@@ -8,7 +8,7 @@ use std::io;
 /// As much as one read of a PTY master ever gives (tried on Linux 6.18).
 pub(crate) const CAPACITY: usize = 4096;
 
-/// A read that gives so much has probably left something: the terminal's own buffer keeps one byte free.
+/// A read of this length has probably left something: the buffer of the terminal keeps one byte free.
 pub(crate) const FULL: usize = CAPACITY - 1;
 
 /// Invariant: `waiting` is within `buffer`, and is the part that was read and is still to be written.

@@ -290,7 +290,7 @@ impl Recorder {
         }
     }
 
-    /// The end of the last output in which that was so.
+    /// The end of the last output whose newlines were untranslated; 0 if there is none.
     pub(crate) fn last_untranslated(&self) -> u64 {
         self.untranslated.last().map_or(0, |range| range.end)
     }

@@ -30,7 +30,7 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// How many relays are asked at a time: each takes a descriptor.
 const BATCH: usize = 200;
 
-/// More answers to the question of a session on another machine are invalid.
+/// The most answers to a question of a session on another machine. Further ones are ignored.
 const MOST_CHOICES: usize = 1_000;
 
 /// The kind of typed line that a program expects.

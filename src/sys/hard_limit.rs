@@ -1,5 +1,5 @@
-//! A hard limit of another process (prlimit(2)), in a twentieth of the time that the kernel takes to print all
-//! of them in /proc/PID/limits. Each connection to one of our sockets needs two.
+//! The hard limits of other processes (prlimit(2)). We need two for each connection to one of our sockets, and
+//! reading /proc/PID/limits takes twenty times as long.
 
 use std::ptr;
 

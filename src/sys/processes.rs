@@ -256,8 +256,8 @@ pub(crate) fn is_our_user_s(pid: u32) -> Option<bool> {
     Some(real == rustix::process::geteuid().as_raw())
 }
 
-/// Hard limits of this process, each also with its name in /proc/PID/limits (proc_pid_limits(5)): a number, or
-/// none (`Some(None)`). An entry is `None` if the file lacks it. `None` if the process has gone.
+/// Hard limits of this process: a number, or none (`Some(None)`). `limits` names each as /proc/PID/limits does,
+/// too (proc_pid_limits(5)). An entry is `None` if the file lacks it. `None` if the process has gone.
 pub(crate) fn hard_limits<const N: usize>(
     pid: u32,
     limits: [(Resource, &str); N],

@@ -140,7 +140,7 @@ pub(crate) struct OutputReport {
     pub(crate) is_stalled: bool,
     /// How often it has been interrupted.
     pub(crate) interrupts: u64,
-    /// How long the log was the first time.
+    /// The length of the log at the first interrupt.
     pub(crate) interrupted_at: Option<u64>,
     /// The end of the last output in which newlines were printed untranslated.
     pub(crate) untranslated: u64,

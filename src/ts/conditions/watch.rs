@@ -285,7 +285,9 @@ impl<'a> SessionWatch<'a> {
     fn renew_standing(&mut self) -> Result<()> {
         match self.client {
             Some(_) => {
-                self.standing = RelayClient::open(self.session)?.map(|standing| standing.of_standing(true))
+                self.standing = RelayClient::open(self.session)?.map(|standing| standing.of_standing(true));
+                // So that the new connection is followed before we wait.
+                self.stirred = true;
             }
             None => self.note_end(),
         }
