@@ -56,10 +56,13 @@ impl Relay {
 
     fn snapshot_of(&mut self, verdict: Verdict) -> Snapshot {
         let doing = match verdict {
-            Verdict::Free => return Snapshot { free: true, ..self.snapshot(Parts::NONE) },
+            Verdict::Free { lines } => {
+                return Snapshot { free: true, lines, ..self.snapshot(Parts::NONE) };
+            }
             Verdict::Busy(doing) => doing,
         };
         let now = self.snapshot(Parts::SHELL.and(Parts::PROGRAM).and(Parts::KEYS));
+        let now = Snapshot { doing, ..now };
         // It may be at its prompt, while something keeps it from reporting that: the hooks are part of what
         // is handed over, and repair what is gone.
         let free = now.stalled.is_none()
@@ -67,16 +70,20 @@ impl Relay {
             && now.shell_waits
             && now.successor.is_none()
             && (self.shows_prompt() || self.edits_unreported(&now));
-        Snapshot { free, doing, ..now }
+        Snapshot { free, ..now }
     }
 
     /// Is it at a prompt that it has not marked? Its last command is over, and its editor is on; if it reads a
-    /// line for a command all the same, zsh knows that, and takes nothing.
+    /// line for a command all the same, zsh and fish know that, and take nothing. fish draws no prompt if that
+    /// has been interrupted twice.
     fn edits_unreported(&self, now: &Snapshot) -> bool {
         now.level == 0
             && now.prompt == PromptState::Coming
-            && now.keys.as_ref().is_some_and(|modes| modes.bracketed_paste)
-            && self.session.dialect(0).is_ok_and(|dialect| dialect == Dialect::Zsh)
+            && match self.session.dialect(0) {
+                Ok(Dialect::Zsh) => now.keys.as_ref().is_some_and(|modes| modes.bracketed_paste),
+                Ok(Dialect::Fish) => now.doing == TerminalState::Raw,
+                _ => false,
+            }
     }
 }
 
@@ -85,7 +92,7 @@ impl Shell for Relay {
         let (level, seq) = self.recorder.level();
         Place {
             prompt: self.recorder.prompt(),
-            lines: self.takes_lines(),
+            lines: Relay::takes_lines(self),
             level,
             // A file of the session that cannot be read says nothing of a key.
             dialect: self.session.dialect(level).unwrap_or(Dialect::Posix),
@@ -94,6 +101,10 @@ impl Shell for Relay {
             queued: self.is_queued(),
             left_unbegun: self.has_left_unbegun(),
         }
+    }
+
+    fn takes_lines(&mut self) -> bool {
+        Relay::takes_lines(self)
     }
 
     fn doing(&mut self) -> TerminalState {

@@ -420,6 +420,10 @@ mod tests {
         fn place(&mut self) -> Place {
             unreachable!("only a call that waits asks")
         }
+        fn takes_lines(&mut self) -> bool {
+            unreachable!("it knows how the command was handed over")
+        }
+
         fn doing(&mut self) -> TerminalState {
             self.doing
         }

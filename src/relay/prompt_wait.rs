@@ -64,6 +64,8 @@ impl Place {
 /// requested only where they matter.
 pub(crate) trait Shell {
     fn place(&mut self) -> Place;
+    /// Does the terminal take whole lines?
+    fn takes_lines(&mut self) -> bool;
     fn doing(&mut self) -> TerminalState;
     /// Does the shell itself wait for input?
     fn waits(&mut self) -> bool;
@@ -82,8 +84,9 @@ pub(crate) trait Shell {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// A command can be handed over.
-    Free,
+    /// A command can be handed over; `lines`: typed, since the terminal takes whole lines. That is known from
+    /// the moment at which the shell was seen to read: one that is interrupted now changes it for a while.
+    Free { lines: bool },
     /// None can, as far as is known; the state of the terminal.
     Busy(TerminalState),
 }
@@ -187,7 +190,7 @@ impl PromptWait {
         let has_editor = place.prompt == PromptState::Stands && !place.lines && interrupted.is_none();
         let reads = has_editor && !place.queued && place.takes_by_key();
         if reads && place.counts && shell.shows_prompt() {
-            return Some(Verdict::Free);
+            return Some(Verdict::Free { lines: false });
         }
         if self.wakes(shell) {
             return None;
@@ -266,10 +269,13 @@ impl PromptWait {
                 _,
             ) => {
                 let end = *self.prompt_end.get_or_insert_with(|| Deadline::after(NEARLY_DONE));
-                if doing != TerminalState::Running || end.has_passed() {
+                // Else it has gone on meanwhile.
+                let is_as_before = shell.takes_lines() == place.lines;
+                if end.has_passed() || doing != TerminalState::Running && is_as_before {
                     // Unless the prompt was that of a command which was typed ahead, and runs, or reads.
                     let is_other = doing != TerminalState::Prompt && shell.is_another(doing);
-                    return Err(if is_other { Verdict::Busy(doing) } else { Verdict::Free });
+                    let free = Verdict::Free { lines: place.lines };
+                    return Err(if is_other { Verdict::Busy(doing) } else { free });
                 }
                 end
             }
@@ -312,6 +318,7 @@ mod tests {
     /// A shell that stays as it is, and what was done to it.
     struct Still {
         place: Place,
+        has_gone_on: bool,
         doing: TerminalState,
         shows_prompt: bool,
         has_lost_interrupt: bool,
@@ -331,6 +338,10 @@ mod tests {
     impl Shell for Still {
         fn place(&mut self) -> Place {
             self.place
+        }
+
+        fn takes_lines(&mut self) -> bool {
+            self.place.lines != self.has_gone_on
         }
 
         fn doing(&mut self) -> TerminalState {
@@ -384,6 +395,7 @@ mod tests {
     fn still(place: Place, doing: TerminalState) -> Still {
         Still {
             place,
+            has_gone_on: false,
             doing,
             shows_prompt: false,
             has_lost_interrupt: false,
@@ -418,16 +430,19 @@ mod tests {
     fn each_state_of_a_shell_has_one_verdict() {
         use {Done::*, Looked::*, PromptState::*, TerminalState::*};
         let at = |prompt| Place { prompt, ..READS };
-        let (free, lines) = (Told(Verdict::Free), Place { lines: true, ..READS });
+        let free = || Told(Verdict::Free { lines: false });
+        let (typed, lines) = (Told(Verdict::Free { lines: true }), Place { lines: true, ..READS });
         let busy = |doing| Told(Verdict::Busy(doing));
         let cases = [
             // At its prompt: a line editor has the terminal, or none, or not yet.
-            (Still { shows_prompt: true, ..still(READS, Raw) }, free, vec![]),
-            (still(READS, Prompt), Told(Verdict::Free), vec![]),
-            (still(lines, Line), Told(Verdict::Free), vec![]),
-            (still(lines, Secret), Told(Verdict::Free), vec![]),
+            (Still { shows_prompt: true, ..still(READS, Raw) }, free(), vec![]),
+            (still(READS, Prompt), free(), vec![]),
+            (Still { has_gone_on: true, ..still(READS, Prompt) }, Shortly, vec![]),
+            (still(lines, Line), typed, vec![]),
+            (still(lines, Secret), Told(Verdict::Free { lines: true }), vec![]),
+            (Still { has_gone_on: true, ..still(lines, Line) }, Shortly, vec![]),
             (still(lines, Running), Shortly, vec![]),
-            (still(Place { level: 1, ..READS }, Prompt), Told(Verdict::Free), vec![]),
+            (still(Place { level: 1, ..READS }, Prompt), free(), vec![]),
             (still(Place { counts: false, ..READS }, Prompt), busy(Prompt), vec![]),
             // The prompt is that of a command which was typed ahead, and reads.
             (Still { is_another: true, ..still(lines, Line) }, busy(Line), vec![]),
@@ -496,7 +511,8 @@ mod tests {
                 shell.has_lost_interrupt = shell.doing == TerminalState::Running && random.bool();
                 // It executes something.
                 shell.waits = false;
-                assert_ne!(wait.look(&mut shell, random.bool()), Some(Verdict::Free), "seed {seed}");
+                let verdict = wait.look(&mut shell, random.bool());
+                assert!(!matches!(verdict, Some(Verdict::Free { .. })), "seed {seed}");
                 assert_eq!(shell.done, [], "seed {seed}");
             }
         }
@@ -521,7 +537,7 @@ mod tests {
         let mut wait = PromptWait::new();
         assert_eq!(wait.look(&mut shell, true), None);
         wait.prompt_end = Some(Deadline::after(Duration::ZERO));
-        assert_eq!(wait.look(&mut shell, false), Some(Verdict::Free));
+        assert_eq!(wait.look(&mut shell, false), Some(Verdict::Free { lines: false }));
     }
 
     #[test]

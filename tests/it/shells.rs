@@ -548,6 +548,47 @@ fn half_a_line_in_a_slow_fish_is_not_part_of_the_command() {
     }
 }
 
+/// A prompt that is interrupted twice, by a call that has timed out on a busy machine, say, is not drawn.
+#[test]
+fn fish_takes_a_command_although_its_prompt_was_interrupted() {
+    let scratch = Scratch::new();
+    let at = scratch.path.join("at").display().to_string();
+    let slow = |name: &str, words: &str| {
+        format!("function {name}; test -e {at} && echo {name} >>{at} && sleep 1000; {words}; end")
+    };
+    let slow = format!(
+        "{}; {}",
+        slow("drawing --on-event fish_prompt", "true"),
+        slow("fish_prompt", "echo -n '> '")
+    );
+    let handle = with_startup_file(&scratch, "fish", &slow);
+    scratch.ts(&["run", &handle, "true"]).code(0);
+    let interrupted = |text: &str| {
+        fs::write(&at, "").unwrap();
+        scratch.ts(&["send", &handle, text]).code(0);
+        for lines in 1..=2 {
+            eventually("the prompt being drawn", || {
+                fs::read_to_string(&at).unwrap().lines().count() == lines
+            });
+            if lines == 2 {
+                fs::remove_file(&at).unwrap();
+            }
+            scratch.ts(&["key", &handle, "C-c"]).code(0);
+        }
+        let is_back = || scratch.ts(&["status", "--json", &handle]).field("terminal") == "\"raw\"";
+        eventually("fish reading", is_back);
+    };
+    interrupted("true");
+    scratch.ts(&["run", &handle, "echo on; sh -c 'exit 7'"]).code(7).stdout("on\n").silent();
+    // What a program of the prompt asks for is no command.
+    let asks =
+        "function drawing --on-event fish_prompt; functions -e drawing; read -gP 'Update? ' answer; end";
+    scratch.ts(&["send", &handle, asks]).code(0);
+    scratch.ts(&["wait-pattern", &handle, "Update"]).code(0);
+    scratch.ts(&["run", &handle, "echo no"]).code(125).stdout("");
+    scratch.ts(&["run", &handle, "echo \"<$answer>\""]).code(0).stdout("<>\n");
+}
+
 #[test]
 fn a_state_folder_of_any_name_will_do_for_every_shell() {
     let scratch = Scratch::new();

@@ -95,6 +95,9 @@ end
 # What fish would not execute it would leave there: so it is loaded as a file, which
 # tells what is wrong with it.
 function __nbs_take
+    # A function that draws the prompt may read a line of its own.
+    set -l __nbs_trace (builtin status print-stack-trace)
+    test (count (string match -r '^\S' -- $__nbs_trace)) -gt 2; and return
     __nbs_pass_cancel
     # It is still set if an interrupt has kept fish from telling of its prompt.
     set -e __nbs_told
