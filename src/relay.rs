@@ -308,7 +308,7 @@ impl Relay {
                 self.handle(id);
                 self.type_on();
             }
-            self.await_prompt();
+            self.await_shell();
             self.watch_command();
             self.keep_screen();
             // Checked each time, because any write to a client may reveal that it has left.
@@ -872,8 +872,8 @@ const SCREEN_EVERY: u64 = 64 << 20;
 /// More than the kernel buffers of a terminal's output (tried: 22,048 bytes).
 const MOST_HELD_BY_TERMINAL: usize = 64 * 1024;
 
-/// The most reads in a row. They take a few dozen microseconds together.
-const MOST_READS: usize = 8;
+/// The most reads in a row. They take a few hundred microseconds together.
+const MOST_READS: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -19,13 +19,13 @@ use crate::{
 const LOOKS_AGAIN: u32 = 3;
 
 impl Relay {
-    /// Looks, if it is time to, whether the shell is free for the call that waits for that, and tells it.
-    pub(super) fn await_prompt(&mut self) {
+    /// Looks, if it is time to, whether the shell is what the call that waits for it wants, and tells it.
+    pub(super) fn await_shell(&mut self) {
         let before = self.prompt_wait.take();
-        let Some(id) = self.clients.awaits_prompt() else { return };
+        let Some((id, until)) = self.clients.awaits_shell() else { return };
         let (mut wait, seen) = match before {
             Some((client, wait, seen)) if client == id => (wait, Some(seen)),
-            _ => (PromptWait::new(), None),
+            _ => (PromptWait::new(until), None),
         };
         let mut changes = self.recorder.changes();
         let has_changed = seen != Some(changes);
@@ -58,6 +58,9 @@ impl Relay {
         let doing = match verdict {
             Verdict::Free { lines } => {
                 return Snapshot { free: true, lines, ..self.snapshot(Parts::NONE) };
+            }
+            Verdict::Awake { is_woken } => {
+                return Snapshot { free: !is_woken, ..self.snapshot(Parts::NONE) };
             }
             Verdict::Busy(doing) => doing,
         };

@@ -16,7 +16,7 @@ use std::{
 
 use crate::{
     jail::Admission,
-    relay::{activity_tracker::Audience, inbox::Inbox},
+    relay::{activity_tracker::Audience, inbox::Inbox, prompt_wait::ShellWait},
     session::{
         InputSource, Report,
         client::{
@@ -130,6 +130,8 @@ enum PendingRequest {
     },
     /// To have the shell take a command.
     Prompt,
+    /// To have the shell woken, if it has lost an interrupt.
+    Woken,
     /// To report this many bytes, or have them typed as a secret, once all of them have come.
     Sent {
         is_secret: bool,
@@ -461,6 +463,11 @@ impl Clients {
                 }
                 self.give_turn();
             }
+            Some(RelayRequest::Wake) => {
+                if let Some(client) = self.all.get_mut(&id) {
+                    client.wish = PendingRequest::Woken;
+                }
+            }
             Some(RelayRequest::Asked(asked)) => {
                 self.asked = Some(asked);
                 self.respond(id, &Response::Noted);
@@ -527,10 +534,14 @@ impl Clients {
         self.turns.front().copied()
     }
 
-    /// The client for which the shell is to be at its prompt.
-    pub(crate) fn awaits_prompt(&self) -> Option<ClientId> {
+    /// The client for which the shell is to be at its prompt, or else only to be woken.
+    pub(crate) fn awaits_shell(&self) -> Option<(ClientId, ShellWait)> {
         let id = self.turn()?;
-        self.all.get(&id).filter(|client| client.wish == PendingRequest::Prompt).map(|_| id)
+        match self.all.get(&id)?.wish {
+            PendingRequest::Prompt => Some((id, ShellWait::AtPrompt)),
+            PendingRequest::Woken => Some((id, ShellWait::Woken)),
+            _ => None,
+        }
     }
 
     /// Reports to followers that the session has changed this many times.
@@ -901,18 +912,18 @@ mod tests {
         let (first, one) = come(&mut clients, b"turn\n");
         let (second, two) = come(&mut clients, b"turn at-prompt\n");
         assert_eq!((told(&one), told(&two)), ("turn at-once\n".to_owned(), String::new()));
-        assert_eq!(clients.awaits_prompt(), None);
+        assert_eq!(clients.awaits_shell(), None);
         drop(one);
         clients.note_left(first);
         assert_eq!(told(&two), "turn queued\n");
-        assert_eq!(clients.awaits_prompt(), Some(second));
+        assert_eq!(clients.awaits_shell(), Some((second, ShellWait::AtPrompt)));
         // It gives up: nothing else that it sends is read before its answer.
         (&two).write_all(b"told\nsnapshot 0\n").unwrap();
         clients.attend(second);
         assert_eq!(clients.next_request(second), Some(RelayRequest::Told));
         assert_eq!(clients.next_request(second), None);
         clients.respond(second, &Response::Noted);
-        assert_eq!(clients.awaits_prompt(), None);
+        assert_eq!(clients.awaits_shell(), None);
     }
 
     #[test]

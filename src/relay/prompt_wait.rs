@@ -82,17 +82,29 @@ pub(crate) trait Shell {
     fn press(&mut self, keys: &'static [u8]) -> bool;
 }
 
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShellWait {
+    /// That a command can be handed over.
+    AtPrompt,
+    /// Only that the shell has no lost interrupt.
+    Woken,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// A command can be handed over; `lines`: typed, since the terminal takes whole lines. That is known from
     /// the moment at which the shell was seen to read: one that is interrupted now changes it for a while.
     Free { lines: bool },
+    /// The shell has no lost interrupt. `is_woken`: since it was sent another.
+    Awake { is_woken: bool },
     /// None can, as far as is known; the state of the terminal.
     Busy(TerminalState),
 }
 
 /// How long each way to a prompt may still take.
 pub(crate) struct PromptWait {
+    until: ShellWait,
     /// The first prompt of a new shell, and the next one of any other.
     first: Deadline,
     next: Deadline,
@@ -105,6 +117,7 @@ pub(crate) struct PromptWait {
     busy: Option<(Deadline, Deadline)>,
     /// When a lost interrupt may be repeated.
     wakes: Option<Deadline>,
+    is_woken: bool,
     /// When to look again, and how long after that once more.
     look: Deadline,
     interval: Duration,
@@ -151,8 +164,9 @@ impl BegunLine {
 }
 
 impl PromptWait {
-    pub(crate) fn new() -> PromptWait {
+    pub(crate) fn new(until: ShellWait) -> PromptWait {
         PromptWait {
+            until,
             first: Deadline::after(FIRST_PROMPT),
             next: Deadline::after(NEXT_PROMPT),
             line: BegunLine::default(),
@@ -160,6 +174,7 @@ impl PromptWait {
             prompt_end: None,
             busy: None,
             wakes: None,
+            is_woken: false,
             look: Deadline::after(Duration::ZERO),
             interval: FIRST_LOOK,
             looks: 0,
@@ -178,6 +193,10 @@ impl PromptWait {
     pub(crate) fn look(&mut self, shell: &mut impl Shell, changed: bool) -> Option<Verdict> {
         self.interval = if changed { FIRST_LOOK } else { (2 * self.interval).min(LATER_LOOKS) };
         (self.looks, self.looked) = (self.looks.saturating_add(1), Instant::now());
+        if self.until == ShellWait::Woken {
+            let is_awake = !self.wakes(shell);
+            return is_awake.then_some(Verdict::Awake { is_woken: self.is_woken });
+        }
         let place = shell.place();
         if place.left_unbegun && !self.next.has_passed() {
             // Input of a killed call comes first.
@@ -232,6 +251,7 @@ impl PromptWait {
         if again.has_passed() {
             if shell.doing() != TerminalState::Running {
                 shell.interrupt();
+                self.is_woken = true;
             }
             self.wakes = Some(Deadline::after(REPEAT));
         }
@@ -415,7 +435,7 @@ mod tests {
 
     /// The result of two looks in a row, and what they did.
     fn looked(mut shell: Still) -> (Looked, Vec<Done>) {
-        let mut wait = PromptWait::new();
+        let mut wait = PromptWait::new(ShellWait::AtPrompt);
         let told = wait.look(&mut shell, true).or_else(|| wait.look(&mut shell, true));
         let looked = match told {
             Some(verdict) => Looked::Told(verdict),
@@ -497,7 +517,7 @@ mod tests {
             let prompts = [Coming, Entered, Left, Unknown];
             let states = [TerminalState::Running, TerminalState::Line, TerminalState::Raw];
             let mut shell = still(READS, TerminalState::Running);
-            let mut wait = PromptWait::new();
+            let mut wait = PromptWait::new(ShellWait::AtPrompt);
             for _ in 0..20 {
                 shell.place = Place {
                     prompt: prompts[random.usize(..4)],
@@ -524,7 +544,7 @@ mod tests {
         let over = Deadline::after(Duration::ZERO);
         for prompt in [Unknown, Coming, Touched] {
             let mut shell = still(Place { prompt, ..READS }, TerminalState::Running);
-            let mut wait = PromptWait::new();
+            let mut wait = PromptWait::new(ShellWait::AtPrompt);
             assert_eq!(wait.look(&mut shell, true), None);
             (wait.first, wait.next) = (over, over);
             assert_eq!(wait.look(&mut shell, true), Some(Verdict::Busy(TerminalState::Running)));
@@ -534,23 +554,40 @@ mod tests {
     #[test]
     fn a_shell_that_draws_for_long_at_its_prompt_is_free() {
         let mut shell = still(READS, TerminalState::Running);
-        let mut wait = PromptWait::new();
+        let mut wait = PromptWait::new(ShellWait::AtPrompt);
         assert_eq!(wait.look(&mut shell, true), None);
         wait.prompt_end = Some(Deadline::after(Duration::ZERO));
         assert_eq!(wait.look(&mut shell, false), Some(Verdict::Free { lines: false }));
     }
 
     #[test]
+    fn a_shell_is_only_woken_for_who_wants_no_more() {
+        use TerminalState::{Prompt, Running};
+        let lost = || Still { has_lost_interrupt: true, ..still(READS, Prompt) };
+        for (mut shell, is_woken) in [(still(READS, Running), false), (lost(), true)] {
+            let mut wait = PromptWait::new(ShellWait::Woken);
+            if is_woken {
+                assert_eq!(wait.look(&mut shell, true), None);
+                assert_eq!(shell.done, [Done::Interrupted]);
+                shell.has_lost_interrupt = false;
+            }
+            assert_eq!(wait.look(&mut shell, true), Some(Verdict::Awake { is_woken }));
+        }
+    }
+
+    #[test]
     fn half_a_line_that_no_key_drops_is_interrupted() {
         let place = Place { prompt: PromptState::Touched, dialect: Dialect::Fish, ..READS };
-        let (mut shell, mut wait) = (still(place, TerminalState::Prompt), PromptWait::new());
+        let (mut shell, mut wait) =
+            (still(place, TerminalState::Prompt), PromptWait::new(ShellWait::AtPrompt));
         for _ in 0..4 {
             assert_eq!(wait.look(&mut shell, true), None);
             wait.line.again = None;
         }
         assert_eq!(shell.done, [Done::Pressed, Done::Pressed, Done::Dropped, Done::Dropped]);
         // While it draws, it has not read the key.
-        let (mut shell, mut wait) = (still(place, TerminalState::Running), PromptWait::new());
+        let (mut shell, mut wait) =
+            (still(place, TerminalState::Running), PromptWait::new(ShellWait::AtPrompt));
         for _ in 0..4 {
             assert_eq!(wait.look(&mut shell, true), None);
             wait.line.again = None;
@@ -560,7 +597,8 @@ mod tests {
 
     #[test]
     fn after_many_looks_it_is_not_looked_at_each_time_that_something_is_printed() {
-        let (mut shell, mut wait) = (still(READS, TerminalState::Running), PromptWait::new());
+        let (mut shell, mut wait) =
+            (still(READS, TerminalState::Running), PromptWait::new(ShellWait::AtPrompt));
         assert!(wait.deadline(false).has_passed(), "it is new");
         for _ in 0..AT_ONCE {
             assert!(wait.deadline(true).has_passed());
@@ -575,7 +613,8 @@ mod tests {
 
     #[test]
     fn without_news_it_is_looked_at_less_and_less_often() {
-        let (mut shell, mut wait) = (still(READS, TerminalState::Running), PromptWait::new());
+        let (mut shell, mut wait) =
+            (still(READS, TerminalState::Running), PromptWait::new(ShellWait::AtPrompt));
         shell.place.prompt = PromptState::Unknown;
         let intervals = [true, false, false, true].map(|changed| {
             assert_eq!(wait.look(&mut shell, changed), None);

@@ -138,6 +138,7 @@ impl Relay {
             | RelayRequest::Type { .. }
             | RelayRequest::Source(_)
             | RelayRequest::Turn { .. }
+            | RelayRequest::Wake
             | RelayRequest::Asked(_) => Response::Unknown,
         })
     }

@@ -294,6 +294,13 @@ impl RelayClient {
         Ok((waited.is_some(), now))
     }
 
+    /// Has a shell woken that has lost an interrupt (`bash` may): one more is as good as the key with which it
+    /// would process it, and lose that key. Was it so?
+    pub(crate) fn wake(&mut self, session: &SessionDir, deadline: Deadline) -> Result<bool> {
+        let (_, now) = self.await_turn(&RelayRequest::Wake, session, deadline, None)?;
+        Ok(now.is_some_and(|now| !now.free))
+    }
+
     fn await_turn(
         &mut self,
         request: &RelayRequest,

@@ -116,7 +116,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     };
 
     let mut ready = wait_until_ready(&session, deadline, timeout)?;
-    if sending::wake(&session, &mut turn, deadline, None)? {
+    if turn.wake(&session, deadline)? {
         ready = wait_until_ready(&session, deadline, timeout)?;
     }
     if ready == TerminalState::Secret {

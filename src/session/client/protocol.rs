@@ -42,6 +42,9 @@ pub(crate) enum RelayRequest {
     /// `at_prompt`: then wait for the shell's prompt, and send a snapshot: a command can be handed over, or
     /// there is no prompt to wait for.
     Turn { at_prompt: bool },
+    /// Wake the shell, for a call with the access, if it has an interrupt that it would process, and lose, only
+    /// with the next key; and send a snapshot as soon as it has none.
+    Wake,
     /// Remember the prompt at which a call's text was typed, for calls queued behind it.
     Asked(Asked),
     /// One more shell is about to report, with this secret.
@@ -117,6 +120,7 @@ impl RelayRequest {
             }
             RelayRequest::Turn { at_prompt: false } => "turn\n".to_owned(),
             RelayRequest::Turn { at_prompt: true } => "turn at-prompt\n".to_owned(),
+            RelayRequest::Wake => "wake\n".to_owned(),
             RelayRequest::Asked(Asked { pid, prompt }) => format!("asked {pid} {prompt:016x}\n"),
             RelayRequest::Level { secret, dialect } => format!("level {secret} {}\n", dialect.word()),
             RelayRequest::Hide { secret } => format!("hide {secret}\n"),
@@ -167,6 +171,7 @@ impl RelayRequest {
             }
             ["turn"] => RelayRequest::Turn { at_prompt: false },
             ["turn", "at-prompt"] => RelayRequest::Turn { at_prompt: true },
+            ["wake"] => RelayRequest::Wake,
             ["asked", pid, prompt] => RelayRequest::Asked(Asked {
                 pid: pid.parse().ok()?,
                 prompt: u64::from_str_radix(prompt, 16).ok()?,
@@ -407,6 +412,7 @@ mod tests {
             RelayRequest::Interrupt,
             RelayRequest::InterruptCommand,
             RelayRequest::Turn { at_prompt: true },
+            RelayRequest::Wake,
             RelayRequest::Press { byte: 3 },
             RelayRequest::Secret { length: 5 },
             RelayRequest::Untranslated { since: 7 },

@@ -1,6 +1,6 @@
 //! Typing into a session, to the end or until it has taken too long.
 
-use std::{os::fd::BorrowedFd, time::Duration};
+use std::time::Duration;
 
 use regex_lite::Regex;
 
@@ -8,7 +8,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{
         InputSource, SessionDir,
-        client::{Diagnosis, Looks, Parts, RelayClient, TerminalState, Typed, WaitOutcome, waiting},
+        client::{Diagnosis, Looks, Parts, RelayClient, Typed, waiting},
         shell::inner::Drawn,
     },
     sys::deadline::Deadline,
@@ -20,37 +20,6 @@ pub(crate) const LONGEST_SECRET: usize = 4_095;
 /// How long a shell may take to deal with an interrupt, before it is sent another: one
 /// may be lost on the way, as bash can lose one between fork and exec.
 pub(crate) const REPEAT: Duration = Duration::from_millis(200);
-
-/// Wakes a shell that would process an interrupt only at the next key, and lose that key: a second interrupt
-/// is as good as a key. Was there such an interrupt? If `stop` becomes readable first, that counts as a
-/// timeout.
-pub(crate) fn wake(
-    session: &SessionDir,
-    turn: &mut RelayClient,
-    deadline: Deadline,
-    stop: Option<BorrowedFd<'_>>,
-) -> Result<bool> {
-    let (mut is_lost, mut again) = (false, Deadline::after(Duration::ZERO));
-    loop {
-        let offset = turn.snapshot(Parts::NONE)?.ok_or_else(|| session.ended())?.offset;
-        if deadline.has_passed() || !session.ends_with_lost_interrupt(offset)? {
-            return Ok(is_lost);
-        }
-        // Interrupts that it does not lose look the same for a moment, in which it reads nothing.
-        let now = turn.snapshot(Parts::TERMINAL)?.ok_or_else(|| session.ended())?;
-        if again.has_passed() {
-            if now.offset == offset && now.doing != TerminalState::Running {
-                turn.interrupt()?;
-            }
-            again = Deadline::after(REPEAT);
-        }
-        is_lost = true;
-        let until = again.min(deadline);
-        if turn.news_or(until, stop)? == WaitOutcome::TimedOut && !until.has_passed() {
-            return Ok(true);
-        }
-    }
-}
 
 /// The part of the log, up to `end`, that draws a line which was typed when the log had the length `offset`.
 pub(crate) fn drawn(session: &SessionDir, client: &mut RelayClient, offset: u64, end: u64) -> Result<Drawn> {
