@@ -56,8 +56,8 @@ pub(crate) fn start(
     via: SpawnVia,
 ) -> Result<Option<String>> {
     let what = "start the relay";
-    check_sockets(&pending.handle)?;
-    let (mut ours, theirs) = UnixStream::pair().trying(what)?;
+    let pair = UnixStream::pair().trying(what);
+    let (mut ours, theirs) = pair.or_else(|failure| check_sockets(&pending.handle).and(Err(failure)))?;
     let mut command = child::ourselves(crate::session::RELAY);
     command
         .arg(pending.handle.as_str())
@@ -72,7 +72,7 @@ pub(crate) fn start(
         command.current_dir(cwd);
     }
     child::change_environment(&mut command, environment);
-    let relay = command.spawn().map_err(child::why_not_ourselves).trying(what)?.id();
+    let mut relay = command.spawn().map_err(child::why_not_ourselves).trying(what)?;
     // It holds a copy of the other end.
     drop(command);
     let write = || {
@@ -81,15 +81,22 @@ pub(crate) fn start(
             write_changed(&pending.folder, environment)?;
         }
         send_ready(&ours)?;
-        spec.write_rest(pending, sessions, relay)
+        spec.write_rest(pending, sessions, relay.id())
     };
-    let made = write().trying(format_args!("make a session in '{}'", sessions.display())).and_then(|()| {
+    // While it begins.
+    let made = check_sockets(&pending.handle)
+        .and_then(|()| write().trying(format_args!("make a session in '{}'", sessions.display())));
+    let made = made.and_then(|()| {
         spec.check_log_limit(&pending.folder)
             .trying(format_args!("free a part of a file, as --max-log requires, in '{}'", sessions.display()))
     });
-    if made.is_ok() {
-        send_ready(&ours).trying(what)?;
+    if let Err(failure) = made {
+        // It removes what there is, and exits.
+        drop(ours);
+        relay.wait().trying(what)?;
+        return Err(failure);
     }
+    send_ready(&ours).trying(what)?;
     // If the shutdown fails, the error closes the socket, so the relay never waits for more.
     ours.shutdown(Shutdown::Write).trying(what)?;
     let mut words = Vec::new();
@@ -98,7 +105,6 @@ pub(crate) fn start(
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
         other => drop(other.trying(what)?),
     }
-    made?;
     handle(&words).map_err(|why| {
         Failure::failed(why.unwrap_or_else(|| format!("cannot {what}: it exited without a message")))
     })

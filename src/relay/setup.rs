@@ -23,7 +23,7 @@ use crate::{
         ask_helper,
         launch::{CHANGED, READY},
     },
-    session::{Events, PendingSession, SOCKET, SessionSpec, Settings, shell::ShellStart},
+    session::{Events, PendingSession, SOCKET, SessionSpec, Settings},
     sys::{
         cgroup::{Cgroup, ResourceLimits},
         child,
@@ -97,7 +97,6 @@ fn prepare(
         Some(SpawnedChild { master, gate, keeper }) => (master, gate, Some(keeper), None),
         None => {
             let start = SessionSpec::start(&command, &sessions.join(pending.handle.as_str()));
-            check_program(&start)?;
             let master = Master::open(size).trying("open a PTY")?;
             let mut environment = Environment::new();
             if let Some((name, value, kept)) = start.variable {
@@ -112,6 +111,8 @@ fn prepare(
                 confinement: confinement.as_ref(),
             };
             let gate = Gate::spawn(&master, &program).trying("start the command")?;
+            // If it is not there, the child ends with the gate.
+            check_program(&start.words)?;
             let slave = master.slave_path().ok();
             (master, gate, None, slave)
         }
@@ -178,6 +179,9 @@ fn confinement(
     sessions: &Path,
     settings: &Settings,
 ) -> io::Result<Option<Confinement>> {
+    if !settings.jail.confines() {
+        return Ok(None);
+    }
     let private = SessionSpec::private_folder(&files::real_path(sessions)?.join(pending.handle.as_str()));
     Ok(settings.jail.confinement(private))
 }
@@ -262,8 +266,8 @@ fn changed_environment(folder: &Folder) -> io::Result<Environment> {
 
 /// Rejects a program that cannot be started. The helper has a PATH of its own; this checks ours, which is the
 /// child's.
-fn check_program(start: &ShellStart) -> Result<()> {
-    let Some(program) = start.words.first() else { return Ok(()) };
+fn check_program(words: &[OsString]) -> Result<()> {
+    let Some(program) = words.first() else { return Ok(()) };
     if program.as_bytes().contains(&b'/') || child::on_path(program).is_some() {
         return Ok(());
     }
