@@ -3,7 +3,7 @@
 use crate::{
     relay::{
         Relay, foreground,
-        prompt_wait::{Place, PromptWait, Shell, Verdict},
+        prompt_wait::{Place, PromptShell, PromptWait, Shell, Verdict},
     },
     session::{
         client::{
@@ -91,6 +91,38 @@ impl Relay {
 }
 
 impl Shell for Relay {
+    fn doing(&mut self) -> TerminalState {
+        Relay::doing(self)
+    }
+
+    fn waits(&mut self) -> bool {
+        self.shell_waits()
+    }
+
+    fn shows_prompt(&mut self) -> bool {
+        self.session.ends_with_prompt(self.recorder.output_bytes()).unwrap_or(false)
+    }
+
+    fn interrupt(&mut self) {
+        let length = self.recorder.output_bytes();
+        self.read_what_was_printed();
+        // Else it is not lost.
+        if self.recorder.output_bytes() == length {
+            Relay::interrupt(self);
+        }
+    }
+
+    fn press(&mut self, keys: &'static [u8]) -> bool {
+        let is_free = self.typed.is_empty() && self.clients.typist().is_none();
+        if is_free {
+            self.journal.begin();
+            self.typed.put(keys);
+        }
+        is_free
+    }
+}
+
+impl PromptShell for Relay {
     fn place(&mut self) -> Place {
         let (level, seq) = self.recorder.level();
         Place {
@@ -110,18 +142,6 @@ impl Shell for Relay {
         Relay::takes_lines(self)
     }
 
-    fn doing(&mut self) -> TerminalState {
-        Relay::doing(self)
-    }
-
-    fn waits(&mut self) -> bool {
-        self.shell_waits()
-    }
-
-    fn shows_prompt(&mut self) -> bool {
-        self.session.ends_with_prompt(self.recorder.output_bytes()).unwrap_or(false)
-    }
-
     fn has_lost_interrupt(&mut self) -> bool {
         self.session.ends_with_lost_interrupt(self.recorder.output_bytes()).unwrap_or(false)
     }
@@ -133,15 +153,6 @@ impl Shell for Relay {
         })
     }
 
-    fn interrupt(&mut self) {
-        let length = self.recorder.output_bytes();
-        self.read_what_was_printed();
-        // Else it is not lost.
-        if self.recorder.output_bytes() == length {
-            Relay::interrupt(self);
-        }
-    }
-
     fn drop_line(&mut self) -> bool {
         let place = self.recorder.level();
         self.read_what_was_printed();
@@ -151,14 +162,5 @@ impl Shell for Relay {
             Relay::interrupt(self);
         }
         is_there
-    }
-
-    fn press(&mut self, keys: &'static [u8]) -> bool {
-        let is_free = self.typed.is_empty() && self.clients.typist().is_none();
-        if is_free {
-            self.journal.begin();
-            self.typed.put(keys);
-        }
-        is_free
     }
 }

@@ -390,10 +390,7 @@ impl Recheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        relay::prompt_wait::Place,
-        session::shell::{Beginning, Dialect},
-    };
+    use crate::session::shell::{Beginning, Dialect};
 
     /// A shell that stays as it is, and what was done to it.
     #[derive(Default)]
@@ -417,13 +414,6 @@ mod tests {
     }
 
     impl Shell for Still {
-        fn place(&mut self) -> Place {
-            unreachable!("only a call that waits asks")
-        }
-        fn takes_lines(&mut self) -> bool {
-            unreachable!("it knows how the command was handed over")
-        }
-
         fn doing(&mut self) -> TerminalState {
             self.doing
         }
@@ -433,17 +423,8 @@ mod tests {
         fn shows_prompt(&mut self) -> bool {
             self.shows_prompt
         }
-        fn has_lost_interrupt(&mut self) -> bool {
-            false
-        }
-        fn is_another(&mut self, _: TerminalState) -> bool {
-            false
-        }
         fn interrupt(&mut self) {
             self.done.push(Done::Interrupted);
-        }
-        fn drop_line(&mut self) -> bool {
-            false
         }
         fn press(&mut self, keys: &'static [u8]) -> bool {
             if !self.takes_no_keys {

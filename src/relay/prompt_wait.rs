@@ -1,6 +1,6 @@
 //! Waiting until a shell is free for a command that a call hands over.
 //!
-//! The wait reaches the shell only through [`Shell`], so a test can stand in for it. There is no event when a
+//! The wait reaches the shell only through [`PromptShell`], so a test can stand in for it. There is no event when a
 //! shell without a prompt (`exec 2>FILE`) begins to wait, nor when one that shows its prompt begins to read. So
 //! while a call waits, we also look at intervals, which grow while nothing happens.
 
@@ -63,23 +63,27 @@ impl Place {
 /// The shell, as a wait or a watch sees it and acts on it. Answers that take reading files or processes are
 /// requested only where they matter.
 pub(crate) trait Shell {
-    fn place(&mut self) -> Place;
-    /// Does the terminal take whole lines?
-    fn takes_lines(&mut self) -> bool;
     fn doing(&mut self) -> TerminalState;
     /// Does the shell itself wait for input?
     fn waits(&mut self) -> bool;
     /// Does the output end with a prompt of its own?
     fn shows_prompt(&mut self) -> bool;
+    fn interrupt(&mut self);
+    /// Types a key; `false` if it cannot be typed now.
+    fn press(&mut self, keys: &'static [u8]) -> bool;
+}
+
+/// The shell, as a wait for its prompt needs it beyond that.
+pub(crate) trait PromptShell: Shell {
+    fn place(&mut self) -> Place;
+    /// Does the terminal take whole lines?
+    fn takes_lines(&mut self) -> bool;
     /// Has it an interrupt that it will process, and lose, only with the next key?
     fn has_lost_interrupt(&mut self) -> bool;
     /// Does a program that is no shell at its prompt have the terminal, in this state?
     fn is_another(&mut self, doing: TerminalState) -> bool;
-    fn interrupt(&mut self);
     /// Interrupts it, so that it drops half a line; `false` if it has gone on from there.
     fn drop_line(&mut self) -> bool;
-    /// Types a key; `false` if it cannot be typed now.
-    fn press(&mut self, keys: &'static [u8]) -> bool;
 }
 
 /// What a call waits for.
@@ -138,7 +142,7 @@ struct BegunLine {
 
 impl BegunLine {
     /// Has the shell drop it, if it is time to; gives when it will be again.
-    fn drop_again(&mut self, shell: &mut impl Shell, place: &Place, doing: TerminalState) -> Deadline {
+    fn drop_again(&mut self, shell: &mut impl PromptShell, place: &Place, doing: TerminalState) -> Deadline {
         if let Some(again) = self.again.filter(|again| !again.has_passed()) {
             return again;
         }
@@ -190,7 +194,7 @@ impl PromptWait {
     }
 
     /// Looks at the shell. `None`: it goes on.
-    pub(crate) fn look(&mut self, shell: &mut impl Shell, changed: bool) -> Option<Verdict> {
+    pub(crate) fn look(&mut self, shell: &mut impl PromptShell, changed: bool) -> Option<Verdict> {
         self.interval = if changed { FIRST_LOOK } else { (2 * self.interval).min(LATER_LOOKS) };
         (self.looks, self.looked) = (self.looks.saturating_add(1), Instant::now());
         if self.until == ShellWait::Woken {
@@ -241,7 +245,7 @@ impl PromptWait {
 
     /// Wakes a shell that would process an interrupt only at the next key, and lose that key: a second
     /// interrupt is as good as a key. Is there such an interrupt?
-    fn wakes(&mut self, shell: &mut impl Shell) -> bool {
+    fn wakes(&mut self, shell: &mut impl PromptShell) -> bool {
         if self.next.has_passed() || !shell.has_lost_interrupt() {
             self.wakes = None;
             return false;
@@ -262,7 +266,7 @@ impl PromptWait {
     /// Until when to wait for something to happen, or the verdict.
     fn judge(
         &mut self,
-        shell: &mut impl Shell,
+        shell: &mut impl PromptShell,
         place: &Place,
         doing: TerminalState,
         interrupted: Option<Deadline>,
@@ -356,14 +360,6 @@ mod tests {
     }
 
     impl Shell for Still {
-        fn place(&mut self) -> Place {
-            self.place
-        }
-
-        fn takes_lines(&mut self) -> bool {
-            self.place.lines != self.has_gone_on
-        }
-
         fn doing(&mut self) -> TerminalState {
             self.doing
         }
@@ -376,6 +372,27 @@ mod tests {
             self.shows_prompt
         }
 
+        fn interrupt(&mut self) {
+            self.done.push(Done::Interrupted);
+        }
+
+        fn press(&mut self, _: &'static [u8]) -> bool {
+            if self.takes_keys {
+                self.done.push(Done::Pressed);
+            }
+            self.takes_keys
+        }
+    }
+
+    impl PromptShell for Still {
+        fn place(&mut self) -> Place {
+            self.place
+        }
+
+        fn takes_lines(&mut self) -> bool {
+            self.place.lines != self.has_gone_on
+        }
+
         fn has_lost_interrupt(&mut self) -> bool {
             self.has_lost_interrupt
         }
@@ -384,20 +401,9 @@ mod tests {
             self.is_another
         }
 
-        fn interrupt(&mut self) {
-            self.done.push(Done::Interrupted);
-        }
-
         fn drop_line(&mut self) -> bool {
             self.done.push(Done::Dropped);
             true
-        }
-
-        fn press(&mut self, _: &'static [u8]) -> bool {
-            if self.takes_keys {
-                self.done.push(Done::Pressed);
-            }
-            self.takes_keys
         }
     }
 
