@@ -872,8 +872,8 @@ const SCREEN_EVERY: u64 = 64 << 20;
 /// More than the kernel buffers of a terminal's output (tried: 22,048 bytes).
 const MOST_HELD_BY_TERMINAL: usize = 64 * 1024;
 
-/// The most reads in a row. They take a few hundred microseconds together.
-const MOST_READS: usize = 16;
+/// The most reads in a row. They take a few dozen microseconds together.
+const MOST_READS: usize = 8;
 
 #[cfg(test)]
 mod tests {

@@ -8,12 +8,13 @@
 //! so a process without a tag needs no second check. It can never drop `no_new_privs` either; without
 //! that, the limits in the tag are a user's own.
 //!
-//! Only the process that connected counts, and only at that time: a process that gets a connection
-//! later could also ask the process that gave it. The kernel keeps the PID of the process that
-//! connected. That PID may be another process's by now, if the first one ended while we were stopped
-//! or busy. So we use the pidfd that the kernel keeps as well (Linux 6.5). Older kernels have none:
-//! there the process that has the PID now must have the other end of the connection open. We do not
-//! serve a process that has ended, even if a child inherited its connection.
+//! Only the process that connected counts (by TCP, all that have the other end), and only at that
+//! time: a process that gets a connection later could also ask the process that gave it. The kernel
+//! keeps the PID of the process that connected. That PID may be another process's by now, if the
+//! first one ended while we were stopped or busy. So we use the pidfd that the kernel keeps as well
+//! (Linux 6.5). Older kernels have none: there the process that has the PID now must have the other
+//! end of the connection open. We do not serve a process that has ended, even if a child inherited
+//! its connection.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! The session's shell, for a call that waits to hand a command over.
+//! The session's shell, for a call that waits until it can hand a command over, or type a text.
 
 use crate::{
     relay::{
@@ -19,7 +19,7 @@ use crate::{
 const LOOKS_AGAIN: u32 = 3;
 
 impl Relay {
-    /// Looks, if it is time to, whether the shell is what the call that waits for it wants, and tells it.
+    /// Looks at the shell, if it is time to, for the call that waits for it, and answers the call if it can.
     pub(super) fn await_shell(&mut self) {
         let before = self.prompt_wait.take();
         let Some((id, until)) = self.clients.awaits_shell() else { return };
@@ -59,13 +59,15 @@ impl Relay {
             Verdict::Free { lines } => {
                 return Snapshot { free: true, lines, ..self.snapshot(Parts::NONE) };
             }
-            Verdict::Awake { is_woken } => {
-                return Snapshot { free: !is_woken, ..self.snapshot(Parts::NONE) };
+            Verdict::Awake { had_lost } => {
+                return Snapshot { free: !had_lost, ..self.snapshot(Parts::NONE) };
             }
             Verdict::Busy(doing) => doing,
         };
         let now = self.snapshot(Parts::SHELL.and(Parts::PROGRAM).and(Parts::KEYS));
-        let now = Snapshot { doing, ..now };
+        // The modes of the moment at which it was seen to read.
+        let lines = now.lines && doing != TerminalState::Raw;
+        let now = Snapshot { doing, lines, ..now };
         // It may be at its prompt, while something keeps it from reporting that: the hooks are part of what
         // is handed over, and repair what is gone.
         let free = now.stalled.is_none()

@@ -237,7 +237,9 @@ impl Client {
         // may send another request instead; and one that waits for a shell gives up.
         let is_free = match self.wish {
             PendingRequest::None | PendingRequest::News { .. } | PendingRequest::Output { .. } => true,
-            PendingRequest::Turn { .. } | PendingRequest::Prompt => self.inbox.starts_with(TOLD),
+            PendingRequest::Turn { .. } | PendingRequest::Prompt | PendingRequest::Woken => {
+                self.inbox.starts_with(TOLD)
+            }
             _ => false,
         };
         if !is_free || self.wants_write() {
@@ -464,7 +466,9 @@ impl Clients {
                 self.give_turn();
             }
             Some(RelayRequest::Wake) => {
-                if let Some(client) = self.all.get_mut(&id) {
+                if self.turn() != Some(id) {
+                    self.respond(id, &Response::Refused { why: "another call has the session".into() });
+                } else if let Some(client) = self.all.get_mut(&id) {
                     client.wish = PendingRequest::Woken;
                 }
             }
@@ -534,7 +538,7 @@ impl Clients {
         self.turns.front().copied()
     }
 
-    /// The client for which the shell is to be at its prompt, or else only to be woken.
+    /// The client that waits for the shell, and for what.
     pub(crate) fn awaits_shell(&self) -> Option<(ClientId, ShellWait)> {
         let id = self.turn()?;
         match self.all.get(&id)?.wish {

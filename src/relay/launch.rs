@@ -83,7 +83,7 @@ pub(crate) fn start(
         send_ready(&ours)?;
         spec.write_rest(pending, sessions, relay.id())
     };
-    // While it begins.
+    // The relay begins meanwhile.
     let made = check_sockets(&pending.handle)
         .and_then(|()| write().trying(format_args!("make a session in '{}'", sessions.display())));
     let made = made.and_then(|()| {
@@ -91,9 +91,9 @@ pub(crate) fn start(
             .trying(format_args!("free a part of a file, as --max-log requires, in '{}'", sessions.display()))
     });
     if let Err(failure) = made {
-        // It removes what there is, and exits.
+        // It removes what there is, and exits. Where SIGCHLD is ignored this waits, too, and then fails (wait(2)).
         drop(ours);
-        relay.wait().trying(what)?;
+        let _ = relay.wait();
         return Err(failure);
     }
     send_ready(&ours).trying(what)?;

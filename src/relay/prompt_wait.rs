@@ -1,4 +1,4 @@
-//! Waiting until a shell is free for a command that a call hands over.
+//! Waiting until a shell is free for a command that a call hands over, or only until it has no lost interrupt.
 //!
 //! The wait reaches the shell only through [`PromptShell`], so a test can stand in for it. There is no event when a
 //! shell without a prompt (`exec 2>FILE`) begins to wait, nor when one that shows its prompt begins to read. So
@@ -97,11 +97,11 @@ pub(crate) enum ShellWait {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// A command can be handed over; `lines`: typed, since the terminal takes whole lines. That is known from
-    /// the moment at which the shell was seen to read: one that is interrupted now changes it for a while.
+    /// A command can be handed over; `lines`: typed, since the terminal takes whole lines. This was so when the
+    /// shell was seen to read. It may be different for a moment now, if the shell has been interrupted.
     Free { lines: bool },
-    /// The shell has no lost interrupt. `is_woken`: since it was sent another.
-    Awake { is_woken: bool },
+    /// The shell has no lost interrupt. `had_lost`: it had one when the wait began.
+    Awake { had_lost: bool },
     /// None can, as far as is known; the state of the terminal.
     Busy(TerminalState),
 }
@@ -121,7 +121,7 @@ pub(crate) struct PromptWait {
     busy: Option<(Deadline, Deadline)>,
     /// When a lost interrupt may be repeated.
     wakes: Option<Deadline>,
-    is_woken: bool,
+    had_lost: bool,
     /// When to look again, and how long after that once more.
     look: Deadline,
     interval: Duration,
@@ -172,13 +172,17 @@ impl PromptWait {
         PromptWait {
             until,
             first: Deadline::after(FIRST_PROMPT),
-            next: Deadline::after(NEXT_PROMPT),
+            next: match until {
+                ShellWait::AtPrompt => Deadline::after(NEXT_PROMPT),
+                // As long as its call does.
+                ShellWait::Woken => Deadline::NEVER,
+            },
             line: BegunLine::default(),
             dealt: None,
             prompt_end: None,
             busy: None,
             wakes: None,
-            is_woken: false,
+            had_lost: false,
             look: Deadline::after(Duration::ZERO),
             interval: FIRST_LOOK,
             looks: 0,
@@ -199,7 +203,7 @@ impl PromptWait {
         (self.looks, self.looked) = (self.looks.saturating_add(1), Instant::now());
         if self.until == ShellWait::Woken {
             let is_awake = !self.wakes(shell);
-            return is_awake.then_some(Verdict::Awake { is_woken: self.is_woken });
+            return is_awake.then_some(Verdict::Awake { had_lost: self.had_lost });
         }
         let place = shell.place();
         if place.left_unbegun && !self.next.has_passed() {
@@ -250,12 +254,12 @@ impl PromptWait {
             self.wakes = None;
             return false;
         }
+        self.had_lost = true;
         // Interrupts that it does not lose look the same for a moment, in which it reads nothing.
         let again = self.wakes.unwrap_or(Deadline::after(Duration::ZERO));
         if again.has_passed() {
             if shell.doing() != TerminalState::Running {
                 shell.interrupt();
-                self.is_woken = true;
             }
             self.wakes = Some(Deadline::after(REPEAT));
         }
@@ -567,17 +571,17 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_is_only_woken_for_who_wants_no_more() {
+    fn a_call_that_only_wants_a_shell_woken_waits_for_no_prompt() {
         use TerminalState::{Prompt, Running};
         let lost = || Still { has_lost_interrupt: true, ..still(READS, Prompt) };
-        for (mut shell, is_woken) in [(still(READS, Running), false), (lost(), true)] {
+        for (mut shell, had_lost) in [(still(READS, Running), false), (lost(), true)] {
             let mut wait = PromptWait::new(ShellWait::Woken);
-            if is_woken {
+            if had_lost {
                 assert_eq!(wait.look(&mut shell, true), None);
                 assert_eq!(shell.done, [Done::Interrupted]);
                 shell.has_lost_interrupt = false;
             }
-            assert_eq!(wait.look(&mut shell, true), Some(Verdict::Awake { is_woken }));
+            assert_eq!(wait.look(&mut shell, true), Some(Verdict::Awake { had_lost }));
         }
     }
 

@@ -294,13 +294,15 @@ impl RelayClient {
         Ok((waited.is_some(), now))
     }
 
-    /// Has a shell woken that has lost an interrupt (`bash` may): one more is as good as the key with which it
-    /// would process it, and lose that key. Was it so?
-    pub(crate) fn wake(&mut self, session: &SessionDir, deadline: Deadline) -> Result<bool> {
+    /// Sends the shell another interrupt if it has lost one, as bash may: it would process that only at the
+    /// next key, which is then lost. Returns whether it had; `None`: it has not processed it in time, and this
+    /// connection is of no more use.
+    pub(crate) fn wake(&mut self, session: &SessionDir, deadline: Deadline) -> Result<Option<bool>> {
         let (_, now) = self.await_turn(&RelayRequest::Wake, session, deadline, None)?;
-        Ok(now.is_some_and(|now| !now.free))
+        Ok(now.map(|now| !now.free))
     }
 
+    /// Waits for the turn, or for the shell, and for the snapshot that follows.
     fn await_turn(
         &mut self,
         request: &RelayRequest,
@@ -323,7 +325,7 @@ impl RelayClient {
                 Received::Response(_) => return Err(self.misunderstood()),
                 Received::End => return Err(session.ended()),
                 Received::Nothing if !look.has_passed() => return Ok((waited, None)),
-                // Others have it, or the relay is stopped and does not answer.
+                // Others have it, the shell is not ready, or the relay is stopped and does not answer.
                 Received::Nothing => match RelayClient::open(session)? {
                     Some(mut client) => drop(client.snapshot(Parts::NONE)?),
                     None => return Err(session.ended()),

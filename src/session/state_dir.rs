@@ -52,9 +52,9 @@ pub(super) const HELPER_MISSED: &str = "helper.missed";
 pub(crate) const TMUX: &str = "tmux";
 /// [`crate::panics`] appends to it.
 pub(crate) const PANICS: &str = "panics.log";
-/// Its content gives access to the page.
 /// Sets of restrictions for sessions.
 pub(crate) const PROFILES: &str = "profiles";
+/// Its content gives access to the page.
 pub(crate) const PAGE_TOKEN: &str = "page.token";
 /// The port that the page had last.
 pub(crate) const PAGE_PORT: &str = "page.port";

@@ -407,6 +407,19 @@ fn a_shell_that_has_lost_an_interrupt_is_woken() {
 }
 
 #[test]
+fn ask_types_nothing_before_an_interrupt_that_is_never_processed() {
+    let (scratch, handle) = shell();
+    let deaf = r"trap '' INT; stty -icanon -echo; printf '^C\e[?2004l\r\e[?2004h'; read x; echo got-$x";
+    scratch.ts(&["send", &handle, deaf]).code(0);
+    let asks = || scratch.ts(&["status", "--json", &handle]).field("terminal") == "\"raw\"";
+    eventually("the key being waited for", asks);
+    scratch.ts(&["ask", "--timeout=1", &handle, "no"]).code(3).complains("the text was not typed");
+    scratch.ts(&["key", &handle, "Enter"]).code(0);
+    scratch.ts(&["wait", "--complete", &handle]).code(0);
+    assert!(!scratch.ts(&["read", &handle]).out().contains("got-no"));
+}
+
+#[test]
 fn json_tells_it_all() {
     let (scratch, handle) = shell();
     let ran =

@@ -580,9 +580,19 @@ fn fish_takes_a_command_although_its_prompt_was_interrupted() {
     };
     interrupted("true");
     scratch.ts(&["run", &handle, "echo on; sh -c 'exit 7'"]).code(7).stdout("on\n").silent();
+    // A command that was typed at such a prompt is not reported to begin.
+    for (asks, name) in
+        [("read -P 'Na''me? ' line", "line"), ("function f; read -gP 'Na''me? ' word; end; f", "word")]
+    {
+        interrupted("true");
+        scratch.ts(&["send", &handle, asks]).code(0);
+        scratch.ts(&["wait-pattern", &handle, "Name?"]).code(0);
+        scratch.ts(&["run", &handle, "echo no"]).code(125).stdout("");
+        scratch.ts(&["run", &handle, &format!("echo \"<${name}>\"")]).code(0).stdout("<>\n");
+    }
     // What a program of the prompt asks for is no command.
     let asks =
-        "function drawing --on-event fish_prompt; functions -e drawing; read -gP 'Update? ' answer; end";
+        "function drawing --on-event fish_prompt; functions -e drawing; read -gP 'Upd''ate? ' answer; end";
     scratch.ts(&["send", &handle, asks]).code(0);
     scratch.ts(&["wait-pattern", &handle, "Update"]).code(0);
     scratch.ts(&["run", &handle, "echo no"]).code(125).stdout("");

@@ -9,19 +9,19 @@
 //! asks a question; the next `ask` answers it. In any other program, it ends when
 //! the program waits for input again.
 //!
-//! `ask` omits the prompt after the answer only if TEXT was typed at the same
-//! prompt of the same process; digits may differ. It prints any other last line,
+//! `ask` omits the prompt after the answer only if TEXT was typed at that prompt
+//! (or one with other digits) of the same process. It prints any other last line,
 //! because that may be a question. If the program draws the whole screen, `ask`
 //! prints the screen; use `key` and `screen` instead.
 //!
 //! Everything after SESSION is text, even `--words`. Calls to one session are
 //! queued. If a program asks a question in the meantime, a queued call types
-//! nothing and exits 125. On timeout, `ask` prints what it can and how to read the
-//! rest, and leaves the program running.
+//! nothing and exits 125. On timeout, `ask` prints the output so far and how to
+//! read the rest. The program keeps running.
 //!
-//! If the shell does not execute the text, `ask` exits 1 at once. Either the text
-//! is incomplete (`ask` the rest, or discard it with `key C-c`), or it contains a
-//! `!`.
+//! If the shell does not execute the text, `ask` exits 1 at once. The text may be
+//! incomplete (`ask` the rest, or discard it with `key C-c`), or a `!` in it may
+//! refer to no command.
 //!
 //! With ssh, nbs cannot see whether the remote program is reading input. The
 //! answer then ends at a line that looks like a prompt or a question. If there is
@@ -116,8 +116,13 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     };
 
     let mut ready = wait_until_ready(&session, deadline, timeout)?;
-    if turn.wake(&session, deadline)? {
-        ready = wait_until_ready(&session, deadline, timeout)?;
+    match turn.wake(&session, deadline)? {
+        Some(false) => {}
+        Some(true) => ready = wait_until_ready(&session, deadline, timeout)?,
+        None => {
+            let why = "timed out while its shell did not process an interrupt; the text was not typed";
+            return Err(Failure::timed_out(cannot(why)));
+        }
     }
     if ready == TerminalState::Secret {
         let way = format!("it is at a secret prompt; try 'nbs-ts send --secret-stdin {}'", session.handle());

@@ -20,7 +20,7 @@
 //! Exit codes:
 //!   1                 something was not copied
 //!   4                 bad arguments
-//!   255               a machine is unreachable, or the connection was lost
+//!   255               a machine is unreachable, or was lost for 60 seconds
 //!
 //! Example:
 //!   nbs-ts cp -r devbox:project/logs pod7:/etc/app.conf .

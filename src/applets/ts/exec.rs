@@ -5,13 +5,13 @@
 //!
 //! Joins the words of COMMAND with spaces and passes them to `sh -c` there, in the
 //! home directory, as ssh does. Everything after MACHINE is the command, except a
-//! leading `--`. There is no terminal. Standard input, output and error are the
-//! program's own, byte for byte, including the end of each.
+//! leading `--`. There is no terminal. Standard input, output and error pass
+//! through unchanged, each with its end of file.
 //!
 //! SIGINT, SIGTERM and SIGHUP are passed on. When the program or this call ends,
-//! so does everything that the program has started there, except sessions. While
-//! the connection is lost, the program keeps running; no output is lost or
-//! repeated.
+//! so does everything that the program has started there, except sessions. The
+//! program survives a lost connection for 60 seconds, and none of its output is
+//! missing or repeated then.
 //!
 //! It can replace ssh: `rsync -e 'nbs-ts exec'`,
 //! `GIT_SSH_COMMAND='nbs-ts exec' git clone MACHINE:repo`.
@@ -22,7 +22,7 @@
 //!   4                 bad arguments
 //!   126               the command cannot be executed
 //!   127               the command was not found
-//!   255               the machine is unreachable, or the connection was lost
+//!   255               the machine is unreachable, or was lost for 60 seconds
 //!
 //! Example:
 //!   tar c src | nbs-ts exec devbox 'tar x -C /srv && make -C /srv/src'

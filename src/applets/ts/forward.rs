@@ -3,8 +3,8 @@
 //!
 //! Usage: nbs-ts forward [options] MACHINE FORWARD...
 //!
-//! FORWARD is [BIND:]PORT[:HOST:PORT], as in `ssh -L`: listens on PORT here, and
-//! connects from the machine to HOST:PORT, or to the same port on the machine.
+//! FORWARD is [BIND:]PORT[:HOST:PORT], as in `ssh -L`. nbs listens on PORT here
+//! and connects from the machine to HOST:PORT, or to the same port on the machine.
 //! Either side may also be the path of a socket, with a slash in it. nbs listens
 //! on 127.0.0.1 unless BIND says otherwise (* for all addresses; [::1] for IPv6).
 //!
@@ -19,7 +19,7 @@
 //! Exit codes:
 //!   1                 cannot listen; the port may be taken
 //!   4                 bad arguments
-//!   255               the machine is unreachable, or the connection was lost
+//!   255               the machine is unreachable, or was lost for 60 seconds
 //!
 //! Example:
 //!   nbs-ts forward devbox 8080 5433:db.internal:5432

@@ -8,11 +8,11 @@
 //! dead, name (or -), command.
 //!
 //! With --long, prints columns for a person: first sessions waiting for input,
-//! then those that are done. The activity is what the session reports (`report`),
+//! then failed, then done. The activity is what the session reports (`report`),
 //! else what its program reports, else what nbs sees. It is waiting, failed, done,
 //! working, idle (a shell at its prompt) or dead. A session is waiting if a
 //! program waits for a line, a secret or, once idle for a second, keys. The next
-//! column shows since when.
+//! column shows for how long.
 //!
 //! Options:
 //!   --long            show session, activity, since, program, directory, and
@@ -20,9 +20,9 @@
 //!   --waiting         like --long, but only sessions waiting for input, then
 //!                     those that have failed or are done
 //!   --name=PATTERN    only sessions with this in their name
-//!   --on=MACHINE      list that machine's sessions (repeatable; all: this and all
-//!                     known machines); its name prefixes their handles
-//!   --follow          with --json: continue with each session whose activity
+//!   --on=MACHINE      list that machine's sessions (repeatable; 'all': this and
+//!                     all known machines); its name prefixes their handles
+//!   --follow          with --json: then print each session whose activity
 //!                     changes, or that is removed (`state`: removed)
 //!   --json            print an object for each: also activity, since, program,
 //!                     folder, last_line, question, report, stalled; with --long

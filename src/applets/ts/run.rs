@@ -31,7 +31,7 @@
 //!   --resume          resume the command that the last run left running
 //!   --input-after=TIME
 //!                     exit 123 once the command has waited this long (default: 1)
-//!   --no-input        keep waiting instead
+//!   --no-input        never exit 123
 //!   --strip           remove escape sequences
 //!   --rendered        at the end, print the text as a person would see it:
 //!                     without escape sequences or overwritten text
@@ -52,8 +52,8 @@
 //!   124               timed out
 //!   125               could not run it, or the shell ended, was replaced
 //!                     (exec) or cannot report the exit code
-//!   126               interrupted by SIGINT, SIGTERM or (not with nohup) SIGHUP;
-//!                     so is the command
+//!   126               interrupted, with its command, by SIGINT, SIGTERM or (not
+//!                     with nohup) SIGHUP
 //!
 //! Example:
 //!   nbs-ts run --timeout=10m "$h" 'cd ~/project && make -j8'
@@ -75,7 +75,7 @@ use std::{
 
 use inner::Inner;
 use prompt::{await_prompt, replaced, too_late};
-use question::Question;
+use question::QuestionWatch;
 use resume::AnswerEchoes;
 
 use crate::{
@@ -184,7 +184,8 @@ fn object(
         .bytes("output", output)
 }
 
-/// An error that kept us from running the command has a code that commands do not use.
+/// An error that kept us from running the command, or from knowing its result, has a code that commands do
+/// not use.
 pub(super) fn of_run(failure: Failure) -> Failure {
     match failure.reason() {
         Reason::Status { .. } | Reason::ReaderGone => failure,
@@ -250,7 +251,7 @@ struct Run<'a> {
     // The marks in its output, and what else is not to be printed, in order.
     marks: MarkParser,
     cuts: Vec<Range<u64>>,
-    question: Question,
+    question: QuestionWatch,
     // For a resumed command.
     answers: Option<AnswerEchoes>,
     // How often it has been interrupted, and how long the log was the first time.
@@ -394,7 +395,7 @@ impl<'a> Run<'a> {
             printer: Printer::new(log, wishes.strip),
             marks,
             cuts: Vec::new(),
-            question: Question::new(wishes.input_after),
+            question: QuestionWatch::new(wishes.input_after),
             answers: None,
             interrupts: 0,
             diagnosis: None,

@@ -1,4 +1,4 @@
-//! send - type text into a session, and Enter
+//! send - type text and Enter into a session
 //! Task: Do, 5
 //!
 //! Usage: nbs-ts send [options] SESSION [TEXT...]
@@ -18,9 +18,9 @@
 //! known program asks a question (see 'nbs-ts answer').
 //!
 //! A secret, one line of text, is typed with a carriage return, and only while the
-//! program reads a line with echo off (`secret` in `status --json`). nbs polls,
-//! because the kernel sends no event for that: whenever something is printed, and
-//! at intervals growing from 5 to 50 ms. With ssh, tmux or a container, the echo
+//! program reads a line with echo off (`secret` in `status --json`). The kernel
+//! sends no event for that, so nbs polls: after any output, and at intervals
+//! growing from 5 to 50 ms. With ssh, tmux or a container, the echo
 //! that matters is at the other end; --prompt then names the question that the
 //! secret answers.
 //!
@@ -29,9 +29,9 @@
 //!   --stdin           read the text from standard input
 //!   --paste           send a bracketed paste if the program has enabled it, else
 //!                     plain text
-//!   --submit          exit 0 only if the program took the text; 1 if not, 3 if it
-//!                     takes no input and nothing was typed, within --timeout (60
-//!                     if not given)
+//!   --submit          exit 0 if the program took the text, 3 if it took no input
+//!                     and nothing was typed, else 1; wait up to --timeout (60 if
+//!                     not given)
 //!   --secret-fd=N     read a secret from the caller's descriptor N, up to end of
 //!                     file; drop one trailing newline
 //!   --secret-stdin    the same from standard input

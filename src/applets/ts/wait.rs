@@ -7,13 +7,13 @@
 //! Prints a line `SESSION<tab>CONDITION<tab>DETAIL` for each session. CONDITION
 //! is the option's name. DETAIL is the text found, the exit code, the terminal's
 //! state (prompt, line, secret, raw), how a turn ended (done, failed, idle), or
-//! the seconds of silence. `wait` waits for all sessions. If one fails, or ends
+//! the idle seconds. `wait` waits for all sessions. If --fail matches, or one ends
 //! before its condition is met, `wait` exits 1.
 //!
 //! `wait` searches what was printed since the last input, as a person sees it:
 //! without escape sequences or the echo of that input, and with \n for \r\n. A
-//! regex must match within a line, which may be unfinished. Silence before the
-//! call does not count.
+//! regex must match within a line, which may be unfinished. Idle time before
+//! the call does not count.
 //!
 //! Use --complete for a shell command, and --pattern for one that keeps running (a
 //! server). Use --input for a question or a REPL's answer, --stable before a
@@ -33,17 +33,17 @@
 //!   --stable=TIME     the screen is unchanged for TIME, whatever is printed (a
 //!                     spinner changes it, a cursor movement does not)
 //!   --input           the program waits for input, and has read what was typed
-//!   --waiting         the session waits for input: it reports that, or a program
-//!                     waits for a line, a secret or, once idle for a second, keys
-//!                     (`list --long` shows it)
-//!   --done            a turn of the program has ended since the last input: it
+//!   --waiting         its activity in `list --long` is waiting: reported, or a
+//!                     program waits for a line, a secret or, once idle for a
+//!                     second, keys
+//!   --done            the program has finished its work on the last input: it
 //!                     reports that it is done, has failed, or is idle again
 //!   --exit            the session ends
 //!   --offset=N        search the output from byte N onward
 //!   --all             all live sessions
 //!   --name=PATTERN    all live sessions with this in their name
 //!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
-//!                     all: this and all known machines)
+//!                     'all': this and all known machines)
 //!   --any             wait for any one session, not all
 //!   --timeout=TIME    give up after TIME (default: 60)
 //!   --json            print objects: handle, condition, detail, offset (in the

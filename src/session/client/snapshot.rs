@@ -291,7 +291,7 @@ pub(crate) struct Snapshot {
     /// replaced it, if one has.
     pub(crate) shell_waits: bool,
     pub(crate) successor: Option<String>,
-    /// For a turn at the prompt: a command can be handed over.
+    /// For a turn at the prompt: a command can be handed over. After `wake`: the shell had no lost interrupt.
     pub(crate) free: bool,
 }
 

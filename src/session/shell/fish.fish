@@ -95,7 +95,8 @@ end
 # What fish would not execute it would leave there: so it is loaded as a file, which
 # tells what is wrong with it.
 function __nbs_take
-    # A function that draws the prompt may read a line of its own.
+    # A command, or a function that draws the prompt, may read a line of its own.
+    set -q __nbs_begun; and not string match -q fish -- (builtin status current-command 2>/dev/null); and return
     set -l __nbs_trace (builtin status print-stack-trace)
     test (count (string match -r '^\S' -- $__nbs_trace)) -gt 2; and return
     __nbs_pass_cancel

@@ -28,16 +28,16 @@ const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LATER_LOOKS: Duration = Duration::from_secs(1);
 
 /// When to look whether the command waits for input.
-pub(super) struct Question {
+pub(super) struct QuestionWatch {
     // `None` if it may wait for as long as it likes.
     after: Option<Duration>,
     look: Deadline,
     interval: Duration,
 }
 
-impl Question {
-    pub(super) fn new(after: Option<Duration>) -> Question {
-        Question { after, look: Deadline::NEVER, interval: FIRST_LOOK }
+impl QuestionWatch {
+    pub(super) fn new(after: Option<Duration>) -> QuestionWatch {
+        QuestionWatch { after, look: Deadline::NEVER, interval: FIRST_LOOK }
     }
 
     /// The command has begun, or has printed something.

@@ -152,8 +152,8 @@ impl Run<'_> {
         let handle = self.session.handle();
         let why = Failure::failed(format!(
             "cannot run a command in session '{handle}': its shell did not accept it; possible causes are \
-             key bindings, 'stty', readonly variables (PS0, PROMPT_COMMAND), or functions, aliases or \
-             'enable -n' that take builtins or names of ours away"
+             key bindings, 'stty', a question that its prompt asks, readonly variables (PS0, \
+             PROMPT_COMMAND), or functions, aliases or 'enable -n' that take builtins or names of ours away"
         ));
         // If it cannot be sent, the next call finds out.
         if self.relay.interrupt().is_ok() {
