@@ -116,7 +116,8 @@ pub(crate) fn supervise(mut command: Command, what: &str) -> Result<()> {
                 let _ = terminal.write_all(reset(&PrivateModes::strange(), true).as_bytes());
             }
             before.put_back().trying("restore the terminal")?;
-            Err(Failure::failed(format!("cannot {what}: the viewer ended by {status}")))
+            let code = child::ExitStatus::number_of(status);
+            Err(Failure::failed(format!("cannot {what}: the viewer ended with exit code {code}")))
         }
     }
 }

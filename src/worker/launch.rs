@@ -121,7 +121,8 @@ impl<'a> Launch<'a> {
         }
         let said = String::from_utf8_lossy(&ended.stderr);
         let last = said.lines().last().unwrap_or_default();
-        Err(Failure::failed(format!("cannot {what}: {} ended with {}: {last}", shell[0], ended.status)))
+        let code = child::ExitStatus::number_of(ended.status);
+        Err(Failure::failed(format!("cannot {what}: {} ended with exit code {code}: {last}", shell[0])))
     }
 }
 

@@ -48,6 +48,7 @@ use crate::{
     session::{Handle, StateDir, Target},
     sorted::{Map, Set},
     sys::{
+        child::ExitStatus,
         deadline::Deadline,
         poll::PollSet,
         signals::{SIGCHLD, Signals},
@@ -142,7 +143,8 @@ impl Notifier {
             self.running.retain_mut(|child| match child.try_wait() {
                 Ok(None) => true,
                 Ok(Some(status)) if !status.success() => {
-                    cli::warn("nbs-ts", &format!("cannot tell: the command failed ({status})"));
+                    let code = ExitStatus::number_of(status);
+                    cli::warn("nbs-ts", &format!("cannot notify: the command failed (exit code {code})"));
                     false
                 }
                 _ => false,
