@@ -49,7 +49,7 @@
 //!   --on=MACHINE      on that machine, with PROJECT-ROOT and SKILL-FILE there,
 //!                     relative to its home directory; if not given: on
 //!                     $NBS_TS_ON. Workers there are MACHINE:WORKER, also for
-//!                     --wait. With --list repeatable; all: this and all known
+//!                     --wait. With --list repeatable; 'all': this and all known
 //!                     machines ('nbs help machines')
 //!   --json            print an object for each worker
 //!

@@ -65,7 +65,7 @@ impl Relay {
             Verdict::Busy(doing) => doing,
         };
         let now = self.snapshot(Parts::SHELL.and(Parts::PROGRAM).and(Parts::KEYS));
-        // The modes of the moment at which it was seen to read.
+        // The modes may have changed since it was seen to read keys.
         let lines = now.lines && doing != TerminalState::Raw;
         let now = Snapshot { doing, lines, ..now };
         // It may be at its prompt, while something keeps it from reporting that: the hooks are part of what

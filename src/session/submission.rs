@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::{
     numbers,
-    outcome::{Failure, Result},
+    outcome::{Failure, Reason, Result},
     session::{
         Activity, SessionDir,
         client::{
@@ -111,7 +111,9 @@ pub(super) fn submit_now(
 pub(super) fn type_all(scene: &mut Scene, bytes: &[u8], deadline: Deadline, timeout: Duration) -> Result<()> {
     let typed = scene.type_in(bytes, deadline)?;
     if typed.count < bytes.len() as u64 {
-        return Err(sending::incomplete(scene.session, typed, bytes.len(), timeout));
+        let failure = sending::incomplete(scene.session, typed, bytes.len(), timeout);
+        // A part of it is there, so it must not simply be typed again.
+        return Err(if typed.count > 0 { failure.because(Reason::Failed) } else { failure });
     }
     scene.look()
 }
@@ -197,7 +199,8 @@ fn press_enter(
     let mut pause = AGAIN;
     let asks = scene.question().is_some() || scene.states(Activity::Waiting);
     loop {
-        type_all(scene, b"\r", deadline, timeout)?;
+        // The text is there.
+        type_all(scene, b"\r", deadline, timeout).map_err(|failure| failure.because(Reason::Failed))?;
         let again = Deadline::after(pause);
         pause = (pause * 2).min(LATEST_AGAIN);
         let mut gone: Option<Deadline> = None;

@@ -9,8 +9,8 @@
 //! asks a question; the next `ask` answers it. In any other program, it ends when
 //! the program waits for input again.
 //!
-//! `ask` omits the prompt after the answer only if TEXT was typed at that prompt
-//! (or one with other digits) of the same process. It prints any other last line,
+//! `ask` omits the prompt after the answer only if TEXT was typed at the same
+//! prompt of the same process (digits may differ). It prints any other last line,
 //! because that may be a question. If the program draws the whole screen, `ask`
 //! prints the screen; use `key` and `screen` instead.
 //!
@@ -120,7 +120,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         Some(false) => {}
         Some(true) => ready = wait_until_ready(&session, deadline, timeout)?,
         None => {
-            let why = "timed out while its shell did not process an interrupt; the text was not typed";
+            let why = "timed out: its shell has not processed an interrupt; the text was not typed";
             return Err(Failure::timed_out(cannot(why)));
         }
     }

@@ -20,7 +20,8 @@
 //! Exit codes:
 //!   1                 something was not copied
 //!   4                 bad arguments
-//!   255               a machine is unreachable, or was lost for 60 seconds
+//!   255               a machine is unreachable, or the call could not continue
+//!                     within 60 seconds
 //!
 //! Example:
 //!   nbs-ts cp -r devbox:project/logs pod7:/etc/app.conf .

@@ -3,9 +3,9 @@
 //!
 //! Usage: nbs-ts create [options] COMMAND...
 //!
-//! A shell without a script or -c (`bash`, `/bin/bash -l`, `zsh`, `fish`) is an
-//! interactive shell that reports its commands to `run` and `wait-complete`. Any
-//! other command is a one-shot: `bash -c` runs it once, or `sh -c` if there is no
+//! A bash, zsh, fish or POSIX shell without a script or -c (`bash -l`, `sh`) is
+//! interactive and reports its commands to `run` and `wait-complete`. Any other
+//! command is a one-shot: `bash -c` runs it once, or `sh -c` if there is no
 //! bash. The words of COMMAND are joined by spaces; options end where it begins.
 //! When the call returns, `send`, `wait-complete` and `kill` work at once.
 //!
@@ -19,7 +19,7 @@
 //!   --title=TEXT      a title, for `list --json` and events
 //!   --description=TEXT
 //!                     a description, shown in the same places
-//!   --parent=TEXT     who requested it, shown there, too
+//!   --parent=TEXT     who requested it, shown there too
 //!   --timeout=TIME    end the session this long after it starts
 //!   --idle-timeout=TIME
 //!                     end it after TIME without output or input

@@ -12,7 +12,7 @@
 //! an ended session.
 //!
 //! Options:
-//!   --on=MACHINE      check that machine (repeatable; all: this and all known
+//!   --on=MACHINE      check that machine (repeatable; 'all': this and all known
 //!                     machines)
 //!   --json            print an object for each: check, ok, needed, detail, fix
 //!

@@ -18,8 +18,8 @@
 //!   --env=KEY=VALUE   set an environment variable (repeatable)
 //!   --title=TEXT      a title, for `list --json` and events
 //!   --description=TEXT
-//!                     a description, for the same
-//!   --parent=TEXT     who requested it, for the same
+//!                     a description, shown in the same places
+//!   --parent=TEXT     who requested it, shown there too
 //!   --timeout=TIME    end the session this long after it starts
 //!   --idle-timeout=TIME
 //!                     end it after TIME without output or input
@@ -30,11 +30,11 @@
 //!                     in $TMPDIR, a private directory (repeatable)
 //!   --read-root=DIR   let its processes read only under DIR, the write roots and
 //!                     the system's directories, and write only under the write
-//!                     roots (repeatable; none: no DIR)
+//!                     roots (repeatable; 'none': no DIR)
 //!   --no-network      allow no sockets except socket pairs
 //!   --connect=PORT    with --no-network: allow TCP connections to PORT
 //!                     (repeatable)
-//!   --clear-env       start with HOME, PATH, TERM, LANG, USER, SHELL, TMPDIR,
+//!   --clear-env       keep only HOME, PATH, TERM, LANG, USER, SHELL, TMPDIR,
 //!                     what --env sets, and what nbs sets
 //!   --hide-env=GLOB   remove variables with matching names, except those of --env
 //!                     (repeatable)
@@ -46,7 +46,7 @@
 //!                     if not given: $NBS_TS_PROFILE
 //!   --no-helper       start it in this call's environment, without the helper
 //!   --require-helper  start it through nbs-ts-helper, or fail
-//!   --pager           keep the caller's pagers and credential prompts
+//!   --pager           do not disable pagers and credential prompts
 //!   --on=MACHINE      start it on that machine, whose name prefixes the handle;
 //!                     if not given: on $NBS_TS_ON, else here
 //!   --json            print an object: handle, name, created

@@ -9,9 +9,9 @@
 //! through unchanged, each with its end of file.
 //!
 //! SIGINT, SIGTERM and SIGHUP are passed on. When the program or this call ends,
-//! so does everything that the program has started there, except sessions. The
-//! program survives a lost connection for 60 seconds, and none of its output is
-//! missing or repeated then.
+//! so does everything that the program has started there, except sessions. If the
+//! connection is lost, the program goes on for up to 60 seconds; no output is lost
+//! or repeated.
 //!
 //! It can replace ssh: `rsync -e 'nbs-ts exec'`,
 //! `GIT_SSH_COMMAND='nbs-ts exec' git clone MACHINE:repo`.
@@ -22,7 +22,8 @@
 //!   4                 bad arguments
 //!   126               the command cannot be executed
 //!   127               the command was not found
-//!   255               the machine is unreachable, or was lost for 60 seconds
+//!   255               the machine is unreachable, or the call could not continue
+//!                     within 60 seconds
 //!
 //! Example:
 //!   tar c src | nbs-ts exec devbox 'tar x -C /srv && make -C /srv/src'

@@ -8,7 +8,7 @@
 //! the same session.
 //!
 //! Options:
-//!   --on=MACHINE      search that machine (repeatable; all: this and all known
+//!   --on=MACHINE      search that machine (repeatable; 'all': this and all known
 //!                     machines); its name prefixes the handles
 //!   --json            print an object: handle, name
 //!

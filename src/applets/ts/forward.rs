@@ -19,7 +19,7 @@
 //! Exit codes:
 //!   1                 cannot listen; the port may be taken
 //!   4                 bad arguments
-//!   255               the machine is unreachable, or was lost for 60 seconds
+//!   255               the machine is unreachable
 //!
 //! Example:
 //!   nbs-ts forward devbox 8080 5433:db.internal:5432

@@ -28,7 +28,7 @@
 //!   --all             show all sessions, dead ones too
 //!   --name=PATTERN    show all sessions with this in their name, dead ones too
 //!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
-//!                     all: this and all known machines)
+//!                     'all': this and all known machines)
 //!   --json            print an object for each: handle, command_id, command,
 //!                     source (run, ask, send, key or attached), started,
 //!                     duration_ms, exit_code, folder, offset and length of its

@@ -14,7 +14,7 @@
 //!   --all             all sessions
 //!   --name=PATTERN    all sessions with this in their name, dead ones too
 //!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
-//!                     all: this and all known machines)
+//!                     'all': this and all known machines)
 //!   --keep            do not remove them, so that output can still be read
 //!   --if-exists       ignore a session that does not exist, or a PATTERN that
 //!                     matches none

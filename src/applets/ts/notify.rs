@@ -25,7 +25,7 @@
 //!                     send nothing between these times of day; afterwards send
 //!                     what still holds
 //!   --name=PATTERN    only sessions with this in their name
-//!   --on=MACHINE      sessions on that machine (repeatable; all: this and all
+//!   --on=MACHINE      sessions on that machine (repeatable; 'all': this and all
 //!                     known machines)
 //!   --json            print errors as an object
 //!

@@ -12,9 +12,9 @@
 //!   --ansi            keep colours and styles; each line starts and ends in the
 //!                     default style
 //!   --svg             draw a picture of a window, for a README or a report
-//!   --png             draw a picture of the rows, for a model
-//!   --scrollback=N    first print up to N of the last 2000 lines that have
-//!                     scrolled off the screen
+//!   --png             draw a picture of the rows, for an AI model
+//!   --scrollback=N    first print the last N lines that have scrolled off the
+//!                     screen, at most 2000
 //!   --json            print an object: size, cursor (from 1), title, alternate
 //!                     (the alternate screen is shown), lines
 //!

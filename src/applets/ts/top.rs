@@ -15,7 +15,7 @@
 //!
 //! Options:
 //!   --name=PATTERN    only sessions with this in their name
-//!   --on=MACHINE      show that machine's sessions (repeatable; all: this and
+//!   --on=MACHINE      show that machine's sessions (repeatable; 'all': this and
 //!                     all known machines); a screen there is updated when the
 //!                     session's activity changes
 //!   --once            print `list --long` instead, as without a terminal

@@ -7,8 +7,9 @@
 //! Prints a line `SESSION<tab>CONDITION<tab>DETAIL` for each session. CONDITION
 //! is the option's name. DETAIL is the text found, the exit code, the terminal's
 //! state (prompt, line, secret, raw), how a turn ended (done, failed, idle), or
-//! the idle seconds. `wait` waits for all sessions. If --fail matches, or one ends
-//! before its condition is met, `wait` exits 1.
+//! the seconds without output or change. `wait` waits for all sessions. If --fail
+//! matches, or one ends before its condition is met (with --any: all do), it
+//! exits 1.
 //!
 //! `wait` searches what was printed since the last input, as a person sees it:
 //! without escape sequences or the echo of that input, and with \n for \r\n. A
@@ -33,7 +34,7 @@
 //!   --stable=TIME     the screen is unchanged for TIME, whatever is printed (a
 //!                     spinner changes it, a cursor movement does not)
 //!   --input           the program waits for input, and has read what was typed
-//!   --waiting         its activity in `list --long` is waiting: reported, or a
+//!   --waiting         the activity in `list --long` is waiting: reported, or a
 //!                     program waits for a line, a secret or, once idle for a
 //!                     second, keys
 //!   --done            the program has finished its work on the last input: it

@@ -152,7 +152,7 @@ impl Run<'_> {
         let handle = self.session.handle();
         let why = Failure::failed(format!(
             "cannot run a command in session '{handle}': its shell did not accept it; possible causes are \
-             key bindings, 'stty', a question that its prompt asks, readonly variables (PS0, \
+             key bindings, 'stty', a question of a command or of its prompt, readonly variables (PS0, \
              PROMPT_COMMAND), or functions, aliases or 'enable -n' that take builtins or names of ours away"
         ));
         // If it cannot be sent, the next call finds out.
