@@ -20,7 +20,7 @@
 //! read the rest. The program keeps running.
 //!
 //! If the shell does not execute the text, `ask` exits 1 at once. The text may be
-//! incomplete (`ask` the rest, or discard it with `key C-c`), or a `!` in it may
+//! incomplete (`ask` the rest, or cancel with `key C-c`), or a `!` in it may
 //! refer to no command.
 //!
 //! With ssh, nbs cannot see whether the remote program is reading input. The

@@ -10,15 +10,15 @@
 //! With --long, prints columns for a person: first sessions waiting for input,
 //! then failed, then done. The activity is what the session reports (`report`),
 //! else what its program reports, else what nbs sees. It is waiting, failed, done,
-//! working, idle (a shell at its prompt) or dead. A session is waiting if a
-//! program waits for a line, a secret or, once idle for a second, keys. The next
-//! column shows for how long.
+//! working, idle (a shell at its prompt) or dead. The next column shows for how
+//! long. A session is waiting if a program waits for a line, a secret or, once
+//! idle for a second, keys.
 //!
 //! Options:
 //!   --long            show session, activity, since, program, directory, and
 //!                     the question or the last line printed
-//!   --waiting         like --long, but only sessions waiting for input, then
-//!                     those that have failed or are done
+//!   --waiting         like --long, but only sessions that are waiting, failed or
+//!                     done
 //!   --name=PATTERN    only sessions with this in their name
 //!   --on=MACHINE      list that machine's sessions (repeatable; 'all': this and
 //!                     all known machines); its name prefixes their handles

@@ -13,15 +13,15 @@
 //! A second `run` waits for the first. If the shell is busy with anything else
 //! for more than a second, `run` exits 125.
 //!
-//! If the command waits for input for a second (a question, a pager, ssh, psql),
+//! If the command waits for input (a question, a pager, ssh, psql) for a second,
 //! `run` exits 123 and the command keeps running. The output ends with the
 //! question, and an error line says how to answer. `run --resume` then prints the
 //! new output without the echo of the answer. A program that polls the keyboard
 //! while it prints or uses the CPU is not waiting. For a nested shell, see
 //! `integrate`.
 //!
-//! If `run` is killed, its command keeps running. `run --resume` then prints the
-//! output that the killed call did not print, and exits with the command's code.
+//! If `run` dies by SIGKILL, its command keeps running. `run --resume` then prints
+//! the output that the call did not print, and exits with the command's code.
 //!
 //! Job messages printed while the command runs are part of its output. `read-new`
 //! prints those that precede the next prompt (`[1]+  Done`).

@@ -11,8 +11,8 @@
 //! the text.
 //!
 //! --submit gives a task to a program that reads keys one by one, such as a coding
-//! agent. It waits until the program is ready for a task, even right after it
-//! starts, and types the text as one paste. When the text appears, it presses
+//! agent. It waits until the program, even one just started, is ready for a task,
+//! and types the text as one paste. When the text appears, it presses
 //! Enter, and again if the program did not take the text. If the program never
 //! does, the error shows what is left in the input line. --submit also fails if a
 //! known program asks a question (see 'nbs-ts answer').
@@ -39,7 +39,7 @@
 //!                     REGEX, with echo on or off
 //!   --no-secret       type nothing at a secret prompt; exit 1
 //!   --timeout=TIME    wait this long for a program that does not read, or for a
-//!                     secret prompt (default: 10); the rest is never typed
+//!                     secret prompt (default: 10); then drop untyped text
 //!   --json            print an object with the number of bytes typed (for a
 //!                     secret: only that it was typed)
 //!

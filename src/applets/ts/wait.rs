@@ -4,17 +4,16 @@
 //! Usage: nbs-ts wait [options] SESSION...
 //!        nbs-ts wait [options] --all|--name=PATTERN
 //!
-//! Prints a line `SESSION<tab>CONDITION<tab>DETAIL` for each session. CONDITION
+//! Prints a line `HANDLE<tab>CONDITION<tab>DETAIL` for each session. CONDITION
 //! is the option's name. DETAIL is the text found, the exit code, the terminal's
-//! state (prompt, line, secret, raw), how a turn ended (done, failed, idle), or
+//! state (prompt, line, secret, raw), the outcome (done, failed, idle), or
 //! the seconds without output or change. `wait` waits for all sessions. If --fail
 //! matches, or one ends before its condition is met (with --any: all do), it
 //! exits 1.
 //!
-//! `wait` searches what was printed since the last input, as a person sees it:
-//! without escape sequences or the echo of that input, and with \n for \r\n. A
-//! regex must match within a line, which may be unfinished. Idle time before
-//! the call does not count.
+//! `wait` searches what was printed since the last input, without escape sequences
+//! or the echo of that input, and with \n for \r\n. A regex must match within a
+//! line, which may be unfinished. Idle time before the call does not count.
 //!
 //! Use --complete for a shell command, and --pattern for one that keeps running (a
 //! server). Use --input for a question or a REPL's answer, --stable before a
@@ -34,9 +33,9 @@
 //!   --stable=TIME     the screen is unchanged for TIME, whatever is printed (a
 //!                     spinner changes it, a cursor movement does not)
 //!   --input           the program waits for input, and has read what was typed
-//!   --waiting         the activity in `list --long` is waiting: reported, or a
-//!                     program waits for a line, a secret or, once idle for a
-//!                     second, keys
+//!   --waiting         `list --long` shows the session as waiting: it reports
+//!                     that, or a program waits for a line, a secret or (after a
+//!                     second) keys
 //!   --done            the program has finished its work on the last input: it
 //!                     reports that it is done, has failed, or is idle again
 //!   --exit            the session ends
