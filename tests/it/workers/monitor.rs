@@ -155,7 +155,7 @@ fn an_agent_that_cannot_be_started_leaves_nothing_though_its_monitor_was_killed(
         run(project.spawning(&[]).env("PATH", &path))
             .code(1)
             .stdout("")
-            .complains("bash ended with exit status: 254: fork: no room");
+            .complains("bash ended with exit code 254: fork: no room");
         assert_eq!(tree(&scratch.path), before);
         assert!(scratch.processes().is_empty(), "{:?}", scratch.processes());
     }
