@@ -83,7 +83,7 @@ pub(crate) fn start(
         send_ready(&ours)?;
         spec.write_rest(pending, sessions, relay.id())
     };
-    // The relay begins meanwhile.
+    // At the same time, the relay starts.
     let made = check_sockets(&pending.handle)
         .and_then(|()| write().trying(format_args!("make a session in '{}'", sessions.display())));
     let made = made.and_then(|()| {
@@ -91,7 +91,8 @@ pub(crate) fn start(
             .trying(format_args!("free a part of a file, as --max-log requires, in '{}'", sessions.display()))
     });
     if let Err(failure) = made {
-        // It removes what there is, and exits. Where SIGCHLD is ignored this waits, too, and then fails (wait(2)).
+        // The relay removes the session's files and exits. If SIGCHLD is ignored, wait(2) waits for that as well,
+        // and then reports an error, which says nothing.
         drop(ours);
         let _ = relay.wait();
         return Err(failure);

@@ -73,7 +73,7 @@ pub(crate) trait Shell {
     fn press(&mut self, keys: &'static [u8]) -> bool;
 }
 
-/// The shell, as a wait for its prompt needs it beyond that.
+/// What a wait for the prompt needs of the shell beyond [`Shell`].
 pub(crate) trait PromptShell: Shell {
     fn place(&mut self) -> Place;
     /// Does the terminal take whole lines?
@@ -86,12 +86,12 @@ pub(crate) trait PromptShell: Shell {
     fn drop_line(&mut self) -> bool;
 }
 
-/// What a call waits for.
+/// The state of the shell for which a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShellWait {
-    /// That a command can be handed over.
+    /// A command can be handed over.
     AtPrompt,
-    /// Only that the shell has no lost interrupt.
+    /// It has no lost interrupt.
     Woken,
 }
 
@@ -174,7 +174,7 @@ impl PromptWait {
             first: Deadline::after(FIRST_PROMPT),
             next: match until {
                 ShellWait::AtPrompt => Deadline::after(NEXT_PROMPT),
-                // As long as its call does.
+                // Its call has a deadline of its own.
                 ShellWait::Woken => Deadline::NEVER,
             },
             line: BegunLine::default(),
@@ -297,7 +297,7 @@ impl PromptWait {
                 _,
             ) => {
                 let end = *self.prompt_end.get_or_insert_with(|| Deadline::after(NEARLY_DONE));
-                // Else it has gone on meanwhile.
+                // If not, the shell has gone on since the first look.
                 let is_as_before = shell.takes_lines() == place.lines;
                 if end.has_passed() || doing != TerminalState::Running && is_as_before {
                     // Unless the prompt was that of a command which was typed ahead, and runs, or reads.

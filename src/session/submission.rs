@@ -112,7 +112,7 @@ pub(super) fn type_all(scene: &mut Scene, bytes: &[u8], deadline: Deadline, time
     let typed = scene.type_in(bytes, deadline)?;
     if typed.count < bytes.len() as u64 {
         let failure = sending::incomplete(scene.session, typed, bytes.len(), timeout);
-        // A part of it is there, so it must not simply be typed again.
+        // Exit code 3 would say that nothing was typed, and that the call can be repeated.
         return Err(if typed.count > 0 { failure.because(Reason::Failed) } else { failure });
     }
     scene.look()
@@ -199,7 +199,7 @@ fn press_enter(
     let mut pause = AGAIN;
     let asks = scene.question().is_some() || scene.states(Activity::Waiting);
     loop {
-        // The text is there.
+        // The text has been typed: as above.
         type_all(scene, b"\r", deadline, timeout).map_err(|failure| failure.because(Reason::Failed))?;
         let again = Deadline::after(pause);
         pause = (pause * 2).min(LATEST_AGAIN);

@@ -212,6 +212,11 @@ fn a_task_that_was_not_accepted_is_reported_with_the_input_line() {
     ran.complains("it takes no input, and nothing was typed");
     let typed = agent.scratch.ts(&["screen", &works]).code(0).out();
     assert!(!typed.contains("do it"), "{typed}");
+    // What was typed in part must not be typed again: that is no timeout.
+    let reads = agent.scratch.create("exec cat");
+    let long = "x".repeat(5_000);
+    let ran = agent.scratch.ts(&["send", "--submit", "--timeout=1", &reads, &long]).code(1);
+    ran.complains("4095 of 5001 bytes were typed");
     // A program that asks gets no task.
     let asks = Agent::start("asks=digit");
     asks.submit("do it").code(0);
