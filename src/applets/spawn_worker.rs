@@ -15,9 +15,9 @@
 //! UTC). Its own log is $TMPDIR/nbs-spawn-worker-monitor-PID.log (--json prints
 //! the path). SIGTERM to the monitor ends the worker and the monitor.
 //!
-//! SKILL-FILE is a path from here, or from ~/.nbs. The agent is nbs-claude, from
-//! PROJECT-ROOT/.nbs/bin, PROJECT-ROOT/bin, ~/.nbs/bin or PATH. INSTRUCTIONS may
-//! be any text except an option of this command.
+//! SKILL-FILE is relative to the current directory or to ~/.nbs. The agent is
+//! nbs-claude, from PROJECT-ROOT/.nbs/bin, PROJECT-ROOT/bin, ~/.nbs/bin or PATH.
+//! INSTRUCTIONS may be any text except an option of this command.
 //!
 //! --list prints a tab-separated line for each worker, oldest first: handle,
 //! state, session (or -), age. The monitor writes the states timeout and ended

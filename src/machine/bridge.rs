@@ -80,7 +80,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 type Sense = std::result::Result<(), ProtocolError>;
 
 /// Why a connection was given up whose frames have wrong checksums.
-const CHANGED: &str = "its line is at fault: it changes the data";
+const CHANGED: &str = "its connection is at fault: it changes the data";
 
 /// The most bytes of one read.
 const AT_ONCE: usize = 128 * 1024;

@@ -850,7 +850,7 @@ mod tests {
 
     #[test]
     fn a_call_that_no_connection_gets_on_is_given_up_with_the_reason() {
-        let down = WireFrame::Down { patience: 30, why: b"its line is at fault".into() };
+        let down = WireFrame::Down { patience: 30, why: b"its connection is at fault".into() };
         // Each connection stands, opens it, and is lost before anything of it comes.
         let mut talk = Talk::open(None);
         let (seconds, code, said) = talk.ends(100, |talk| match talk.seconds % 3 {
@@ -859,7 +859,7 @@ mod tests {
             _ => talk.says(OURS, &OPENED),
         });
         assert!((30..=36).contains(&seconds) && code == 255, "{seconds}");
-        assert!(said.contains("its line is at fault"), "{said}");
+        assert!(said.contains("its connection is at fault"), "{said}");
         // The same with a byte each time.
         let (mut talk, mut offset) = (Talk::open(None), 0);
         while talk.seconds < 300 {

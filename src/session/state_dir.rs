@@ -48,7 +48,7 @@ pub(crate) const HELPER_SOCKET: &str = "helper.sock";
 pub(crate) const HELPER_LOCK: &str = "helper.lock";
 /// The boot in which a caller was warned that there is no helper: the kernel's random id of it.
 pub(super) const HELPER_MISSED: &str = "helper.missed";
-/// A folder for each name space of calls as `tmux`.
+/// A folder for each tmux namespace (`-L`, `-S`).
 pub(crate) const TMUX: &str = "tmux";
 /// [`crate::panics`] appends to it.
 pub(crate) const PANICS: &str = "panics.log";

@@ -9,8 +9,8 @@
 //! asks a question; the next `ask` answers it. In any other program, it ends when
 //! the program waits for input again.
 //!
-//! `ask` omits the prompt after the answer only if TEXT was typed at the same
-//! prompt of the same process (digits may differ). It prints any other last line,
+//! `ask` omits the prompt after the answer only if it is the one at which TEXT was
+//! typed, in the same process (digits may differ). It prints any other last line,
 //! because that may be a question. If the program draws the whole screen, `ask`
 //! prints the screen; use `key` and `screen` instead.
 //!
@@ -20,8 +20,8 @@
 //! read the rest. The program keeps running.
 //!
 //! If the shell does not execute the text, `ask` exits 1 at once. The text may be
-//! incomplete (`ask` the rest, or cancel with `key C-c`), or a `!` in it may
-//! refer to no command.
+//! incomplete (`ask` the rest, or cancel with `key C-c`), or contain a `!` that
+//! matches no command in the history.
 //!
 //! With ssh, nbs cannot see whether the remote program is reading input. The
 //! answer then ends at a line that looks like a prompt or a question. If there is

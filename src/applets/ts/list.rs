@@ -7,12 +7,12 @@
 //! Prints a tab-separated line for each session, oldest first: handle, alive or
 //! dead, name (or -), command.
 //!
-//! With --long, prints columns for a person: first sessions waiting for input,
-//! then failed, then done. The activity is what the session reports (`report`),
-//! else what its program reports, else what nbs sees. It is waiting, failed, done,
-//! working, idle (a shell at its prompt) or dead. The next column shows for how
-//! long. A session is waiting if a program waits for a line, a secret or, once
-//! idle for a second, keys.
+//! With --long, prints columns for a person. Sessions waiting for input come
+//! first, then failed ones, then finished ones. The activity is what the session
+//! reports (`report`), else what its program reports, else what nbs sees. It is
+//! waiting, failed, done, working, idle (a shell at its prompt) or dead. The next
+//! column shows for how long. A session is waiting if a program waits for a line,
+//! a secret or, once idle for a second, keys.
 //!
 //! Options:
 //!   --long            show session, activity, since, program, directory, and

@@ -3,8 +3,9 @@
 //!
 //! Usage: nbs-ts read [--offset=N|--last=N|--command=N] [options] SESSION
 //!
-//! Prints all output, or what the options select. Moves no cursor. NBS_TS_OUTPUT
-//! (raw, strip or rendered) applies if neither --strip nor --rendered is given.
+//! Prints all output, or what the options select. Does not move the cursor of
+//! `read-new`. NBS_TS_OUTPUT (raw, strip or rendered) applies if neither --strip
+//! nor --rendered is given.
 //!
 //! Options:
 //!   --offset=N        begin at byte N of the output
@@ -14,7 +15,7 @@
 //!   --max=SIZE        print at most SIZE: start, end, and how to read the rest
 //!   --strip           remove escape sequences, and the \r right before a \n
 //!   --rendered        print the text as a person would see it: without escape
-//!                     sequences or overwritten text, and with long lines whole
+//!                     sequences or overwritten text, with wrapped lines joined
 //!   --ansi            with --rendered: keep colours
 //!   --json            print an object: output, offset, next_offset
 //!

@@ -15,7 +15,7 @@
 //!   --strip           remove escape sequences, and the \r right before a \n;
 //!                     leave an incomplete sequence for the next call
 //!   --rendered        print the text as a person would see it: without escape
-//!                     sequences or overwritten text, and with long lines whole
+//!                     sequences or overwritten text, with wrapped lines joined
 //!   --ansi            with --rendered: keep colours
 //!   --json            print an object: output, offset, next_offset
 //!

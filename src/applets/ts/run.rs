@@ -18,7 +18,8 @@
 //! question, and an error line says how to answer. `run --resume` then prints the
 //! new output without the echo of the answer. A program that polls the keyboard
 //! while it prints or uses the CPU is not waiting. For a nested shell, see
-//! `integrate`.
+//! `integrate`. NBS_TS_OUTPUT (raw, strip or rendered) applies if neither --strip
+//! nor --rendered is given.
 //!
 //! If `run` dies by SIGKILL, its command keeps running. `run --resume` then prints
 //! the output that the call did not print, and exits with the command's code.

@@ -20,9 +20,8 @@
 //! A secret, one line of text, is typed with a carriage return, and only while the
 //! program reads a line with echo off (`secret` in `status --json`). The kernel
 //! sends no event for that, so nbs polls: after any output, and at intervals
-//! growing from 5 to 50 ms. With ssh, tmux or a container, the echo
-//! that matters is at the other end; --prompt then names the question that the
-//! secret answers.
+//! growing from 5 to 50 ms. With ssh, tmux or a container, nbs cannot see whether
+//! echo is off; name the question that the secret answers with --prompt.
 //!
 //! Options:
 //!   --no-enter        do not type the carriage return

@@ -10,10 +10,10 @@
 //! Options:
 //!   --json            print an object that also has the terminal's state (prompt,
 //!                     line, secret, raw or running) and size; the start and end
-//!                     of its log; why output cannot be written or synced, if so;
-//!                     the activity (waiting, failed, done, working, idle, dead),
-//!                     as in `list --long`, and its source; the question of a
-//!                     waiting program; what the session has used (cpu_ms,
+//!                     of its log; the reason, if output cannot be written or
+//!                     synced; the activity (waiting, failed, done, working, idle,
+//!                     dead), as in `list --long`, and its source; the question of
+//!                     a waiting program; what the session has used (cpu_ms,
 //!                     memory_peak_bytes, processes: see 'nbs help limits'); for a
 //!                     dead session, ended_by, timed_out and signal; for a
 //!                     restarted one, the new handle (restarted_as)

@@ -4,12 +4,12 @@
 //! Usage: nbs-ts wait [options] SESSION...
 //!        nbs-ts wait [options] --all|--name=PATTERN
 //!
-//! Prints a line `HANDLE<tab>CONDITION<tab>DETAIL` for each session. CONDITION
-//! is the option's name. DETAIL is the text found, the exit code, the terminal's
-//! state (prompt, line, secret, raw), the outcome (done, failed, idle), or
-//! the seconds without output or change. `wait` waits for all sessions. If --fail
-//! matches, or one ends before its condition is met (with --any: all do), it
-//! exits 1.
+//! Prints a line `HANDLE<tab>CONDITION<tab>DETAIL` for each session. CONDITION is
+//! the option's name. DETAIL is the text found, the exit code, the terminal's
+//! state (prompt, line, secret, raw), the outcome (done, failed, idle), or the
+//! seconds without output or change. `wait` waits for all sessions. It exits 1
+//! if --fail matches, or if a session (with --any: every session) ends before its
+//! condition is met.
 //!
 //! `wait` searches what was printed since the last input, without escape sequences
 //! or the echo of that input, and with \n for \r\n. A regex must match within a
@@ -36,8 +36,8 @@
 //!   --waiting         `list --long` shows the session as waiting: it reports
 //!                     that, or a program waits for a line, a secret or (after a
 //!                     second) keys
-//!   --done            the program has finished its work on the last input: it
-//!                     reports that it is done, has failed, or is idle again
+//!   --done            the program has finished its work on the last input:
+//!                     done, failed or idle again
 //!   --exit            the session ends
 //!   --offset=N        search the output from byte N onward
 //!   --all             all live sessions

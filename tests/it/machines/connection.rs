@@ -54,7 +54,7 @@ fn a_line_that_always_changes_what_passes_over_it_is_named() {
         let log = there.create("seq 1 30000");
         there.ts(&["wait", &log, "--exit"]).code(0);
         there.spoil_line(direction, "always-turn", 10);
-        let ran = there.ts(&["read", &log]).code(255).complains("its line is at fault");
+        let ran = there.ts(&["read", &log]).code(255).complains("its connection is at fault");
         assert!(expected.starts_with(&ran.out()), "{ran:?}");
         there.mend_line();
         there.ts(&["status", &log]).code(0);
