@@ -50,6 +50,9 @@ impl HiddenVariables {
 
     /// The changes that take them out of our own environment.
     pub(crate) fn removals(&self) -> Environment {
+        if self.is_nothing() {
+            return Environment::new();
+        }
         env::vars_os().filter(|(name, _)| self.hides(name)).map(|(name, _)| (name, None)).collect()
     }
 

@@ -126,7 +126,7 @@ impl Places {
         }
         // It is the default of --on, and so of no call that names its sessions.
         let names_none = call.operands("SESSION").is_empty() && !call.has("wait");
-        if on.is_empty() && call.takes("on") && names_none {
+        if on.is_empty() && names_none && call.takes("on") {
             on.extend(default_on());
         }
         // The directory of a session is on that session's machine.
@@ -143,6 +143,11 @@ impl Plan {
     fn of(verb: &str, call: &CommandLine) -> Result<Option<Plan>> {
         let sessions = call.operands("SESSION");
         let Places { on, worker, inherits } = Places::of(call)?;
+        let placed: Vec<_> = sessions.iter().map(|session| on_machine(session)).collect::<Result<_>>()?;
+        // Most calls are.
+        if on.is_empty() && placed.iter().all(|(machine, _)| machine.is_none()) {
+            return Ok(None);
+        }
         let named = machines(&on)?;
         let table = match verb {
             "list" => (call.has("long") || call.has("waiting")) && !call.json(),
@@ -181,16 +186,12 @@ impl Plan {
             }
             parts.extend(named.into_iter().map(|machine| Part { machine, words: words(&[]) }));
         }
-        for session in sessions {
-            let (machine, there) = on_machine(session)?;
+        for (machine, there) in placed {
             match parts.iter_mut().find(|part| part.machine == machine) {
                 // The sessions follow the options, and nothing follows them.
                 Some(part) => part.words.push(there),
                 None => parts.push(Part { machine, words: words(&[there]) }),
             }
-        }
-        if on.is_empty() && parts.iter().all(|part| part.machine.is_none()) {
-            return Ok(None);
         }
         if inherits.is_some_and(|(machine, _)| parts.iter().any(|part| part.machine != machine)) {
             return Err(Failure::bad_args(
