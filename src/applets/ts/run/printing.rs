@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Write},
-    ops::Range,
+    ops::{Range, RangeInclusive},
     time::Duration,
 };
 
@@ -66,8 +66,8 @@ impl Run<'_> {
     }
 
     /// The range of the output, without: a line of ours that `set -v` shows, the end mark of fish, the
-    /// newline that bash prints if a command has died of an interrupt of ours, the echo of those, and, as
-    /// long as more may come, a possible prompt without marks.
+    /// newline that bash prints if a command has died of an interrupt of ours, what else interrupts leave, and,
+    /// as long as more may come, a possible prompt without marks.
     pub(super) fn shown_output(&self, complete: bool) -> Result<Range<u64>> {
         let Range { start, end } = self.progress.output();
         let start = start.max(self.printed_before);
@@ -98,9 +98,9 @@ impl Run<'_> {
         let Some(interrupted) = self.interrupted_at else { return Ok(range) };
         // An interrupt before the command's start may be echoed behind its beginning.
         let (at, least) = if interrupted < range.start { (range.start, 1) } else { (interrupted, 0) };
-        if range.contains(&at) && range.end - at <= 2 * most as u64 + 2 {
+        if range.contains(&at) && range.end - at <= 2 * most as u64 + 3 {
             let since = self.printer.log.bytes(at, range.end).trying("read the output")?;
-            if (least..=most).any(|count| [&b"^C".repeat(count)[..], b"\r\n"].concat().starts_with(&since)) {
+            if may_be_of_interrupts(&since, least..=most) {
                 range.end = at;
             }
         }
@@ -219,5 +219,40 @@ impl Run<'_> {
         };
         let object = object.count_if_any("left_out", left_out.unwrap_or(0));
         cli::print(object.count_if_any("lost", self.printer.lost).line())
+    }
+}
+
+/// May output that begins like this be all that interrupts have left? The terminal echoes as many of them as
+/// `echoes` allows, and bash prints a newline. If one comes while bash prints a mark, only the ESC of the mark
+/// is printed.
+fn may_be_of_interrupts(output: &[u8], echoes: RangeInclusive<usize>) -> bool {
+    let begins = |count: usize, rest: &[u8]| [&b"^C".repeat(count)[..], rest].concat().starts_with(output);
+    (0..=*echoes.end())
+        .any(|count| (echoes.contains(&count) && begins(count, b"\r\n")) || begins(count, b"\x1b\r\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_interrupts_leave_is_not_output() {
+        for (output, echoes, is_theirs) in [
+            (&b""[..], 0..=0, true),
+            (b"\r\n", 0..=0, true),
+            (b"\r\n", 1..=2, false),
+            (b"^C^C\r\n", 1..=2, true),
+            (b"^C^C^C\r\n", 1..=2, false),
+            (b"\x1b", 0..=0, true),
+            (b"\x1b\r\n", 0..=0, true),
+            // The command has begun after the interrupt.
+            (b"\x1b\r\n", 1..=0, true),
+            (b"^C\x1b\r\n", 1..=1, true),
+            (b"\x1b[m\r\n", 0..=0, false),
+            (b"\x1b\r\nmore", 0..=0, false),
+            (b"x", 0..=1, false),
+        ] {
+            assert_eq!(may_be_of_interrupts(output, echoes), is_theirs, "{output:?}");
+        }
     }
 }
