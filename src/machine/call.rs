@@ -152,13 +152,14 @@ impl RemoteCall {
     }
 
     /// Sends what there is to send, and takes what has come, as far as that can be done at once.
-    pub(crate) fn drive(&mut self, came: &mut Vec<Came>) {
-        if self.end.is_over() {
-            return;
+    pub(crate) fn drive(&mut self) -> Vec<Came> {
+        let mut came = Vec::new();
+        if !self.end.is_over()
+            && let Err(failure) = self.try_to_drive(&mut came)
+        {
+            self.end.finish(failure, &mut came);
         }
-        if let Err(failure) = self.try_to_drive(came) {
-            self.end.finish(failure, came);
-        }
+        came
     }
 
     fn try_to_drive(&mut self, came: &mut Vec<Came>) -> Result<()> {

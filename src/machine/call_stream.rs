@@ -73,9 +73,7 @@ impl<'a> CallStream<'a> {
     /// Sends and receives until the call has ended, or this is so.
     fn drive(&mut self, is_enough: impl Fn(&Self) -> bool) -> io::Result<()> {
         while self.ended.is_none() {
-            let mut came = Vec::new();
-            self.call.drive(&mut came);
-            for came in came {
+            for came in self.call.drive() {
                 match came {
                     Came::Stdout(bytes) => self.unread.give(bytes),
                     Came::Stderr(bytes) => print_errors(&mut self.call, &bytes),

@@ -3,9 +3,12 @@
 use std::{
     env::consts::ARCH,
     fs::{self, File},
+    hash::Hasher as _,
     io::{self, Read},
     path::{Path, PathBuf},
 };
+
+use twox_hash::xxhash64::Hasher;
 
 use crate::sys::{
     program::Program,
@@ -79,62 +82,19 @@ pub(crate) fn ours() -> io::Result<String> {
     of(Path::new(OURSELVES)).map(|(content, _)| content)
 }
 
-/// 32 hexadecimal digits that distinguish files of ours, and the file's length. They protect against
-/// damage and mixing up, not against a forger: a user who can write there needs no forged file.
+/// 32 hexadecimal digits that distinguish files of ours (two XXH64), and the file's length. They protect
+/// against damage and mixing up, not against a forger: a user who can write there needs no forged file.
 fn of(path: &Path) -> io::Result<(String, u64)> {
-    let (mut file, mut digest, mut size) = (File::open(path)?, Digest::new(), 0);
-    let mut block = vec![0; 64 * 1024];
+    let (mut file, mut size, mut block) = (File::open(path)?, 0, vec![0; 64 * 1024]);
+    let mut sums = [0, 1].map(Hasher::with_seed);
     loop {
-        // Whole blocks, wherever reads end: the digest goes by words.
-        let mut filled = 0;
-        while filled < block.len() {
-            match file.read(&mut block[filled..])? {
-                0 => break,
-                count => filled += count,
-            }
+        let count = file.read(&mut block)?;
+        if count == 0 {
+            let [one, two] = sums.map(|sum| sum.finish());
+            return Ok((format!("{one:016x}{two:016x}"), size));
         }
-        size += filled as u64;
-        digest.take(&block[..filled]);
-        if filled < block.len() {
-            return Ok((digest.finish(size), size));
-        }
-    }
-}
-
-/// Two lanes of FNV-1a (draft-eastlake-fnv) over words of 8 bytes, each folded after its product,
-/// for else the upper bits of a word would not reach the lower ones of the sum.
-struct Digest([u64; 2]);
-
-impl Digest {
-    const PRIMES: [u64; 2] = [0x0000_0100_0000_01b3, 0x9e37_79b9_7f4a_7c15];
-
-    fn new() -> Digest {
-        Digest([0xcbf2_9ce4_8422_2325, 0x6a09_e667_f3bc_c908])
-    }
-
-    fn take(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.word(u64::from_le_bytes(*word));
-        }
-        if !rest.is_empty() {
-            let mut padded = [0; 8];
-            padded[..rest.len()].copy_from_slice(rest);
-            self.word(u64::from_le_bytes(padded));
-        }
-    }
-
-    fn word(&mut self, word: u64) {
-        let [one, two] = Digest::PRIMES;
-        let next = |lane: u64, prime| (lane ^ word).wrapping_mul(prime);
-        self.0 = [next(self.0[0], one), next(self.0[1], two)];
-        self.0 = [self.0[0] ^ (self.0[0] >> 32), self.0[1] ^ (self.0[1] >> 32)];
-    }
-
-    fn finish(mut self, size: u64) -> String {
-        self.word(size);
-        self.word(0);
-        format!("{:016x}{:016x}", self.0[0], self.0[1])
+        size += count as u64;
+        sums.iter_mut().for_each(|sum| sum.write(&block[..count]));
     }
 }
 
@@ -144,21 +104,24 @@ mod tests {
 
     #[test]
     fn a_different_bit_or_length_is_another_file() {
-        let digest = |bytes: &[u8]| {
-            let mut digest = Digest::new();
-            digest.take(bytes);
-            digest.finish(bytes.len() as u64)
+        let path = std::env::temp_dir().join(format!("nbs-executable-{:x}", fastrand::u64(..)));
+        let content = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            of(&path).unwrap()
         };
-        let bytes: Vec<u8> = (0..1_000_u32).map(|number| (number * 7) as u8).collect();
-        let mut seen = std::collections::BTreeSet::from([digest(&bytes)]);
-        for bit in 0..8_000 {
+        let bytes: Vec<u8> = (0..100_000_u32).map(|number| (number * 7) as u8).collect();
+        let mut seen = std::collections::BTreeSet::from([content(&bytes)]);
+        assert!(!seen.insert(content(&bytes)));
+        for bit in (0..800_000).step_by(9_973) {
             let mut other = bytes.clone();
             other[bit / 8] ^= 1 << (bit % 8);
-            assert!(seen.insert(digest(&other)), "bit {bit}");
+            assert!(seen.insert(content(&other)), "bit {bit}");
         }
-        for length in 0..1_000 {
-            assert!(seen.insert(digest(&bytes[..length])), "length {length}");
+        for length in [0, 1, 31, 32, 65_536, 99_999] {
+            let (word, size) = content(&bytes[..length]);
+            assert_eq!((word.len(), size), (32, length as u64));
+            assert!(seen.insert((word, size)), "length {length}");
         }
-        assert!(seen.insert(digest(&[&bytes[..], &[0]].concat())));
+        fs::remove_file(path).unwrap();
     }
 }

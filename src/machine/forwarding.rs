@@ -208,9 +208,7 @@ fn announce(listens: &str, target: &str) -> Result<()> {
 fn reach(machine: &MachineName) -> Result<()> {
     let mut call = RemoteCall::exec(machine, words("sh", vec![":".into()]))?;
     loop {
-        let mut came = Vec::new();
-        call.drive(&mut came);
-        for came in came {
+        for came in call.drive() {
             match came {
                 Came::Ended(End::Lost(failure)) => return Err(failure),
                 Came::Ended(End::Exit(_)) => return Ok(()),
@@ -235,9 +233,8 @@ impl Door {
         let Door::There { call, unread, name, listens, target, dialled } = self else {
             return Ok(Vec::new());
         };
-        let (mut came, mut begun) = (Vec::new(), Vec::new());
-        call.drive(&mut came);
-        for came in came {
+        let mut begun = Vec::new();
+        for came in call.drive() {
             match came {
                 Came::Stdout(bytes) => {
                     call.take(Stream::Stdout, bytes.len());
@@ -329,10 +326,7 @@ fn begin(machine: &MachineName, stream: UnixStream, words: Vec<Vec<u8>>) -> Opti
 
 impl Forwarded {
     fn drive(&mut self) {
-        let mut came = Vec::new();
-        if !self.ended {
-            self.call.drive(&mut came);
-        }
+        let came = if self.ended { Vec::new() } else { self.call.drive() };
         for came in came {
             match came {
                 Came::Stdout(bytes) => self.unsent.push(&bytes),

@@ -17,10 +17,7 @@ pub(crate) fn pump(mut from: RemoteCall, mut to: RemoteCall, mut passed: impl Fn
     let mut pending = Outbox::default();
     let (mut sent, mut received) = (None, false);
     loop {
-        let mut came = Vec::new();
-        if sent.is_none() {
-            from.drive(&mut came);
-        }
+        let came = if sent.is_none() { from.drive() } else { Vec::new() };
         for came in came {
             match came {
                 Came::Stdout(bytes) => pending.give(bytes),
@@ -45,10 +42,7 @@ pub(crate) fn pump(mut from: RemoteCall, mut to: RemoteCall, mut passed: impl Fn
         if sent.is_some() && pending.is_empty() {
             to.end_stdin();
         }
-        let mut came = Vec::new();
-        if !received {
-            to.drive(&mut came);
-        }
+        let came = if received { Vec::new() } else { to.drive() };
         for came in came {
             match came {
                 Came::Stdout(bytes) => to.take(Stream::Stdout, bytes.len()),

@@ -159,8 +159,7 @@ impl RenewedCall {
             self.state = CallState::Calling(Deadline::after(SOON));
         }
         let Some(call) = &mut self.call else { return news };
-        let mut came = Vec::new();
-        call.drive(&mut came);
+        let came = call.drive();
         let trouble = call.trouble().map(str::to_owned);
         for came in came {
             match came {

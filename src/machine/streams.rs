@@ -79,10 +79,7 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
     let mut buffer = Buffer::new(AT_ONCE);
     let mut ended = None;
     loop {
-        let mut came = Vec::new();
-        if ended.is_none() {
-            call.drive(&mut came);
-        }
+        let came = if ended.is_none() { call.drive() } else { Vec::new() };
         for came in came {
             match came {
                 Came::Stdout(bytes) => stdout.unprinted.give(bytes),

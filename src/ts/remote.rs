@@ -432,9 +432,7 @@ impl SingleCall {
 
     fn finish(mut self) -> Result<()> {
         loop {
-            let mut came = Vec::new();
-            self.call.drive(&mut came);
-            for came in came {
+            for came in self.call.drive() {
                 match came {
                     Came::Ended(end) => {
                         self.printed
@@ -589,7 +587,7 @@ impl Running {
     fn drive(&mut self) -> Result<()> {
         let (mut came, mut ended) = (Vec::new(), None);
         match &mut self.side {
-            Some(Side::There(call)) => call.drive(&mut came),
+            Some(Side::There(call)) => came = call.drive(),
             Some(Side::Here(here)) => here.drive(&mut came)?,
             None => {}
         }

@@ -54,10 +54,8 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
     let mut said = Vec::new();
     let mut is_raw = false;
     let end = loop {
-        let (mut came, mut end) = (Vec::new(), None);
-        if terminal.out.len() < MOST {
-            call.drive(&mut came);
-        }
+        let mut end = None;
+        let came = if terminal.out.len() < MOST { call.drive() } else { Vec::new() };
         for came in came {
             match came {
                 Came::Stdout(bytes) => terminal.print(&bytes),
