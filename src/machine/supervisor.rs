@@ -141,22 +141,8 @@ fn end_all(children: &Signals) -> io::Result<()> {
 
 /// All processes that descend from us, except daemons of ours and what those have started.
 fn below_us() -> io::Result<Vec<Process>> {
-    let us = std::process::id();
-    let ends = |process: &Process| process.pid == us || !DAEMONS.contains(&&*process.name);
-    let mut found: Vec<Process> = if processes::lists_children() {
-        processes::family(&[us], ends).collect()
-    } else {
-        let all = processes::all()?;
-        let mut found: Vec<Process> = Vec::new();
-        let mut parents = vec![us];
-        while let Some(parent) = parents.pop() {
-            for process in all.iter().filter(|process| process.parent == parent && ends(process)) {
-                parents.push(process.pid);
-                found.push(process.clone());
-            }
-        }
-        found
-    };
-    found.retain(|process| process.pid != us && !process.has_ended());
+    let ends = |process: &Process| !DAEMONS.contains(&&*process.name);
+    let mut found = processes::descendants(std::process::id(), ends)?;
+    found.retain(|process| !process.has_ended());
     Ok(found)
 }

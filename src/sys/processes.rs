@@ -710,6 +710,28 @@ pub(crate) fn family(roots: &[u32], belongs: impl Fn(&Process) -> bool) -> impl 
     })
 }
 
+/// All processes that descend from this one. We do not search below a process that does not belong.
+pub(crate) fn descendants(of: u32, belongs: impl Fn(&Process) -> bool) -> io::Result<Vec<Process>> {
+    if !lists_children() {
+        return Ok(below(of, all()?, belongs));
+    }
+    let roots = [of];
+    let found = family(&roots, |process| process.pid == of || belongs(process));
+    Ok(found.filter(|process| process.pid != of).collect())
+}
+
+/// The same among these, by their parents.
+fn below(of: u32, mut all: Vec<Process>, belongs: impl Fn(&Process) -> bool) -> Vec<Process> {
+    let (mut found, mut parents) = (Vec::new(), vec![of]);
+    while let Some(parent) = parents.pop() {
+        for child in all.extract_if(.., |process| process.parent == parent).filter(&belongs) {
+            parents.push(child.pid);
+            found.push(child);
+        }
+    }
+    found
+}
+
 /// Every process that we may see.
 pub(crate) fn all() -> io::Result<Vec<Process>> {
     Ok(pids()?.into_iter().filter_map(Process::read).collect())
@@ -774,6 +796,28 @@ mod tests {
         let process = Process::parse(7, stat).unwrap();
         assert_eq!((process.name.as_str(), process.state), ("a) R (b", 'S'));
         assert_eq!((process.parent, process.group, process.session, process.started), (3, 4, 5, 99));
+    }
+
+    #[test]
+    fn descendants_are_found_by_their_parents_where_the_kernel_lists_no_children() {
+        let process = |(pid, name, parent)| {
+            let stat = format!(
+                "{pid} ({name}) S {parent} 1 1 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 99 1000 10 1 1 2 3 4 5 256 0 \
+                 0 0"
+            );
+            Process::parse(pid, stat.as_bytes()).unwrap()
+        };
+        let all = [
+            (9, "c", 7),
+            (5, "us", 1),
+            (7, "a", 5),
+            (8, "daemon", 5),
+            (10, "d", 8),
+            (6, "b", 1),
+            (11, "e", 9),
+        ];
+        let found = below(5, all.into_iter().map(process).collect(), |process| process.name != "daemon");
+        assert_eq!(found.iter().map(|process| process.pid).collect::<Vec<_>>(), [7, 9, 11]);
     }
 
     #[test]
