@@ -2,13 +2,11 @@
 
 use std::{
     env::consts::ARCH,
-    fs::{self, File},
-    hash::Hasher as _,
-    io::{self, Read},
+    fs, io,
     path::{Path, PathBuf},
 };
 
-use twox_hash::xxhash64::Hasher;
+use twox_hash::XxHash64;
 
 use crate::sys::{
     program::Program,
@@ -85,17 +83,9 @@ pub(crate) fn ours() -> io::Result<String> {
 /// 32 hexadecimal digits that distinguish files of ours (two XXH64), and the file's length. They protect
 /// against damage and mixing up, not against a forger: a user who can write there needs no forged file.
 fn of(path: &Path) -> io::Result<(String, u64)> {
-    let (mut file, mut size, mut block) = (File::open(path)?, 0, vec![0; 64 * 1024]);
-    let mut sums = [0, 1].map(Hasher::with_seed);
-    loop {
-        let count = file.read(&mut block)?;
-        if count == 0 {
-            let [one, two] = sums.map(|sum| sum.finish());
-            return Ok((format!("{one:016x}{two:016x}"), size));
-        }
-        size += count as u64;
-        sums.iter_mut().for_each(|sum| sum.write(&block[..count]));
-    }
+    let bytes = fs::read(path)?;
+    let [one, two] = [0, 1].map(|seed| XxHash64::oneshot(seed, &bytes));
+    Ok((format!("{one:016x}{two:016x}"), bytes.len() as u64))
 }
 
 #[cfg(test)]
