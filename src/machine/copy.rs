@@ -254,7 +254,7 @@ impl Sender<'_> {
             let most = (end - at).min(LONGEST_CHUNK as u64) as usize;
             if let Some(splice_pipe) = self.splice_pipe.as_ref().filter(|_| most >= WORTH_SPLICING) {
                 match splice_pipe.take(file, at, most) {
-                    Ok(0) => break None,
+                    Ok(0) => break has_shrunk(file, end),
                     Ok(count) => {
                         self.out.write_all(&(count as u32).to_le_bytes())?;
                         self.out.flush()?;
@@ -268,7 +268,7 @@ impl Sender<'_> {
                 continue;
             }
             match file.read_at(&mut self.buffer[LENGTH.end..][..most], at) {
-                Ok(0) => break None,
+                Ok(0) => break has_shrunk(file, end),
                 Ok(count) => {
                     self.buffer[LENGTH].copy_from_slice(&(count as u32).to_le_bytes());
                     self.out.write_all(&self.buffer[LENGTH.start..][..LENGTH.len() + count])?;
@@ -283,6 +283,16 @@ impl Sender<'_> {
             self.complain(path, &error);
         }
         self.out.write_all(&last.to_le_bytes())
+    }
+}
+
+/// The error if this file, which had `end` bytes or more, has fewer now. Some files of /sys have fewer than their
+/// size says.
+fn has_shrunk(file: &File, end: u64) -> Option<io::Error> {
+    match file.metadata() {
+        Ok(found) if found.len() >= end || end == u64::MAX => None,
+        Ok(_) => Some(io::Error::other("it became shorter while it was copied")),
+        Err(error) => Some(error),
     }
 }
 
@@ -561,6 +571,7 @@ fn make_link(
     target: &OsStr,
     attributes: Attributes,
 ) -> io::Result<()> {
+    copies::check_replaceable(folder, name)?;
     copies::make_link(folder, target, &temporary)?;
     let temporary = OsStr::new(&temporary);
     // Not every file system has times of links.
@@ -588,6 +599,7 @@ impl Unfinished {
     fn finish(mut self, name: &OsStr, size: Option<u64>, attributes: Attributes) -> io::Result<()> {
         size.map_or(Ok(()), |size| self.file.set_len(size))?;
         attributes.set(&self.file)?;
+        copies::check_replaceable(&self.folder, name)?;
         self.folder.rename_over(OsStr::new(&self.temporary), name)?;
         self.is_finished = true;
         Ok(())
@@ -623,6 +635,31 @@ mod tests {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
+    }
+
+    /// Cuts off what is left of a file when something of it has been read.
+    struct Cutting(PathBuf, Vec<u8>);
+
+    impl Write for Cutting {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1.extend_from_slice(bytes);
+            std::fs::write(&self.0, "")?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_file_that_becomes_shorter_meanwhile_is_not_copied() {
+        let scratch = Scratch::new();
+        let path = scratch.0.join("f");
+        std::fs::write(&path, vec![b'x'; 3 * LONGEST_CHUNK]).unwrap();
+        let mut writer = Cutting(path.clone(), Vec::new());
+        assert!(!send_onto(&mut writer, None, false, &[path.into()]).unwrap());
+        assert!(writer.1.ends_with(&[&FAILED.to_le_bytes()[..], b"E"].concat()));
     }
 
     fn header(kind: u8, name: &[u8]) -> Vec<u8> {

@@ -114,9 +114,9 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
             if let Some(stdin) = stdin.as_ref().filter(|_| call.wants_stdin()) {
                 poll_set.readable(stdin, Event::Stdin);
             }
-            for (index, (_, signals)) in signals.iter().enumerate() {
-                poll_set.readable(signals, Event::Signal(index));
-            }
+        }
+        for (index, (_, signals)) in signals.iter().enumerate() {
+            poll_set.readable(signals, Event::Signal(index));
         }
         for printed in [&stdout, &stderr].into_iter().filter(|printed| printed.is_waiting()) {
             if let Some(output) = &printed.output {
@@ -128,7 +128,12 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
                 Event::Call | Event::Printable => {}
                 Event::Signal(index) => {
                     let (signal, caught) = &mut signals[index];
-                    if caught.take() && !call.is_open() {
+                    let is_caught = caught.take();
+                    if is_caught && ended.is_some() {
+                        // It only waits until somebody reads the rest of the output.
+                        return Err(Failure::status(128 + *signal as u8, "interrupted", None));
+                    }
+                    if is_caught && !call.is_open() {
                         return Err(call.lost("interrupted"));
                     }
                     call.signal(*signal);

@@ -85,6 +85,10 @@ pub(crate) fn run(far: u32, line: &OsStr) -> Result<()> {
                     if result.is_none() {
                         // If it has already ended, the result is the same.
                         let _ = child::signal_group(&program, *signal);
+                        if *signal != SIGINT {
+                            // A stopped program ends only if it goes on, as timeout(1) knows.
+                            let _ = child::signal_group(&program, SIGCONT);
+                        }
                     }
                 }
             }

@@ -68,6 +68,20 @@ pub(crate) fn look(folder: &Folder, name: &OsStr, follows: bool) -> io::Result<(
     Ok(Attributes::of(&fs::statat(folder, name, flags)?))
 }
 
+/// Fails if something has that name that a copy must not replace: a device, a FIFO, a socket, or a link to one,
+/// or into /proc, as /dev/stdout is.
+pub(crate) fn check_replaceable(folder: &Folder, name: &OsStr) -> io::Result<()> {
+    let is_special = match look(folder, name, false) {
+        Ok((Kind::Other, _)) => true,
+        Ok((Kind::Link, _)) => {
+            target_of(folder, name)?.as_encoded_bytes().starts_with(b"/proc/")
+                || look(folder, name, true).is_ok_and(|(kind, _)| kind == Kind::Other)
+        }
+        _ => false,
+    };
+    if is_special { Err(io::Error::other("a device, FIFO or socket has that name")) } else { Ok(()) }
+}
+
 /// Opens a regular file for reading, and nothing else. Returns its attributes, and its size if it is known to
 /// have no holes.
 pub(crate) fn open(

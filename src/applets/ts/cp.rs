@@ -8,11 +8,11 @@
 //! with cp(1), DEST is a directory to copy into, or the new name of a single
 //! SOURCE. Modes and times are kept, and links in a directory remain links.
 //!
-//! A file appears as a whole or not at all, and replaces a link of the same name.
-//! If cp is killed by SIGKILL, part of a file can remain here, named .nbs-*. If
-//! the connection is lost, the copy waits, then continues where it stopped. Data
-//! between two other machines passes through this one. On a terminal, a line shows
-//! the progress.
+//! A file appears as a whole or not at all, and replaces a link of the same name,
+//! but never a device, a FIFO or a socket. If a process of cp is killed, part of a
+//! file can remain, named .nbs-*. If the connection is lost, the copy waits, then
+//! continues where it stopped. Data between two other machines passes through this
+//! one. On a terminal, a line shows the progress.
 //!
 //! Options:
 //!   --recursive       copy directories with their contents; also -r
@@ -45,6 +45,8 @@ use crate::{
         pump::pump,
     },
     outcome::{Failure, Result},
+    sorted::Set,
+    terminal::text,
 };
 
 /// Between two drawings of the line.
@@ -78,6 +80,15 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let target = Place::parse(call.operand("DEST").unwrap_or_default())?;
     if target.machine.is_none() && sources.iter().any(|source| source.machine.is_none()) {
         return Err(Failure::bad_args("neither file is on another machine; use cp".into()));
+    }
+    let mut names = Set::new();
+    for name in sources.iter().filter_map(|source| copy::sent_name(Path::new(&source.path))) {
+        if !names.insert(name) {
+            let shown = text::escaped(name.as_bytes());
+            return Err(Failure::bad_args(format!(
+                "two files would be named '{shown}' in DEST; copy one at a time"
+            )));
+        }
     }
     let into = if sources.len() > 1 { INTO } else { "-" };
     let mut progress = Progress::new();

@@ -2,7 +2,7 @@
 
 use super::{exec::noise, *};
 use crate::support::Running;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 /// A tree with all that is kept, and what find(1) says of one.
 fn make_tree(at: &Path) {
@@ -36,7 +36,7 @@ fn use_cp(there: &Elsewhere, inside: &Path) {
     there.ts(&["cp", "-r", "box:tree", "back"]).code(0).silent();
     assert_eq!(listed(&here.join("back")), expected);
     let blocks = fs::metadata(here.join("back/sparse")).unwrap();
-    assert!(std::os::unix::fs::MetadataExt::blocks(&blocks) < 1_000);
+    assert!(blocks.blocks() < 1_000);
     there.ts(&["cp", "--recursive", "box:tree/.", "box:tree/d1/run", "box:tree/empty"]).code(0).silent();
     assert!(inside.join("tree/empty/d1/d2").is_dir() && inside.join("tree/empty/run").exists());
 }
@@ -89,6 +89,21 @@ fn targets_are_as_cp_has_them_and_what_cannot_be_copied_is_told() {
     assert_eq!(read("safe") + &read("into/link"), "safechanged");
     cp(&["-r", "d", "box:into"]).code(1).complains("box: cannot write 'into/d': Not a directory");
     assert!(!there.home.join("sub").exists());
+    // Nor is anything but a file or a link replaced.
+    run(Command::new("mkfifo").arg(there.home.join("into/fifo"))).code(0);
+    symlink("fifo", there.home.join("into/to_fifo")).unwrap();
+    symlink("/proc/self/fd/1", there.home.join("into/stdout")).unwrap();
+    for name in ["fifo", "to_fifo", "stdout"] {
+        let before = fs::symlink_metadata(there.home.join("into").join(name)).unwrap();
+        fs::write(here.join(name), "x").unwrap();
+        cp(&[name, "box:into"]).code(1).complains(&format!("cannot write 'into/{name}': a device, FIFO or"));
+        assert_eq!(fs::symlink_metadata(there.home.join("into").join(name)).unwrap().ino(), before.ino());
+    }
+    // Of two files of one name, one would be lost.
+    fs::write(here.join("d/a"), "another").unwrap();
+    cp(&["a", "d/a", "box:into"]).code(4).complains("two files would be named 'a' in DEST");
+    cp(&["box:b", "box:into/b", "d"]).code(4).complains("two files would be named 'b' in DEST");
+    assert_eq!(read("into/a"), "a");
     let left = fs::read_dir(there.home.join("into")).unwrap().flatten();
     assert!(!left.into_iter().any(|entry| entry.file_name().as_bytes().starts_with(b".nbs-")));
 }

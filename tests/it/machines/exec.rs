@@ -111,6 +111,26 @@ fn a_signal_goes_there_and_all_processes_of_a_program_end_with_it() {
 }
 
 #[test]
+fn a_signal_ends_a_call_whose_output_nobody_reads_and_a_program_that_is_stopped() {
+    let there = Elsewhere::new();
+    let script = format!(
+        r#"
+mkfifo unread
+exec 3<>unread
+nbs-ts exec box 'head -c 500000 /dev/zero; touch done' >unread & call=$!
+until [ -e {home}/done ]; do sleep 0.01; done
+while kill -TERM $call 2>/dev/null; do sleep 0.01; done
+wait $call; echo $?
+nbs-ts exec box 'echo $$ >stopped; kill -STOP $$' & call=$!
+until grep -q '^State:.T' /proc/"$(cat {home}/stopped)"/status; do sleep 0.01; done 2>/dev/null
+kill -TERM $call; wait $call; echo $?
+"#,
+        home = there.home.display()
+    );
+    there.scratch.bash(&script).code(0).stdout("143\n143\n").silent();
+}
+
+#[test]
 fn a_session_that_a_program_creates_goes_on() {
     let there = Elsewhere::new();
     let create = format!("PATH={}:$PATH; nbs-ts create --no-helper bash", links().display());
