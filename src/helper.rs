@@ -17,7 +17,7 @@ use std::{
     fs::File,
     io::{self, PipeReader, PipeWriter, Read, Write},
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, OwnedFd},
         unix::{
             ffi::OsStringExt,
             net::{UnixListener, UnixStream},
@@ -34,6 +34,7 @@ use crate::{
     session::{HELPER_SOCKET, Handle},
     sorted::{Map, Set},
     sys::{
+        as_fd,
         child::{self, ExitStatus},
         deadline::Deadline,
         fdpass,
@@ -378,11 +379,7 @@ enum RequestProgress {
     Refused(String),
 }
 
-impl AsFd for Conversation {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
-    }
-}
+as_fd!(Conversation, stream);
 
 impl Conversation {
     fn new(stream: UnixStream, peer: u32) -> Conversation {

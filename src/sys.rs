@@ -3,6 +3,17 @@
 //! Nothing outside this module uses rustix, signal-hook or landlock. Its functions return
 //! [`std::io::Result`], print nothing, and know nothing of sessions.
 
+/// `as_fd!(Type, field)`: the descriptor of the type is that of the field.
+macro_rules! as_fd {
+    ($type:ty, $field:tt) => {
+        impl std::os::fd::AsFd for $type {
+            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+                std::os::fd::AsFd::as_fd(&self.$field)
+            }
+        }
+    };
+}
+
 pub(crate) mod cgroup;
 pub(crate) mod child;
 pub(crate) mod clock;
@@ -34,3 +45,5 @@ pub(crate) mod term;
 pub(crate) mod user;
 mod user_manager;
 pub(crate) mod watch;
+
+pub(crate) use as_fd;

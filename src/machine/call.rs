@@ -3,10 +3,7 @@
 
 use std::{
     io,
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::net::UnixStream,
-    },
+    os::unix::net::UnixStream,
     time::{Duration, Instant},
 };
 
@@ -22,7 +19,7 @@ use crate::{
     outcome::{Failure, Result, Trying},
     session::{BRIDGE, BRIDGES, SESSION_ENV, StateDir},
     sys::{
-        child,
+        as_fd, child,
         deadline::Deadline,
         poll::{self, PollSet},
         processes, random, socket,
@@ -52,11 +49,7 @@ pub(crate) struct RemoteCall {
     buffer: Buffer,
 }
 
-impl AsFd for RemoteCall {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
-    }
-}
+as_fd!(RemoteCall, stream);
 
 impl RemoteCall {
     /// Calls; nothing is waited for but a bridge. `timeout` is the call's own, if it has one.

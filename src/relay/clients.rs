@@ -7,10 +7,7 @@
 use std::{
     collections::VecDeque,
     io::{self, ErrorKind, Read, Write},
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::net::{UnixListener, UnixStream},
-    },
+    os::unix::net::{UnixListener, UnixStream},
     time::Duration,
 };
 
@@ -26,6 +23,7 @@ use crate::{
     },
     sorted::Map,
     sys::{
+        as_fd,
         deadline::Deadline,
         poll::{self, PollSet},
         socket::Entrance,
@@ -149,11 +147,7 @@ enum PendingRequest {
     },
 }
 
-impl AsFd for Client {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
-    }
-}
+as_fd!(Client, stream);
 
 impl Client {
     pub(crate) fn wants_write(&self) -> bool {

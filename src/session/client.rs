@@ -21,7 +21,7 @@ use std::{
     io::{self, IoSlice, Read, Write},
     ops::Range,
     os::{
-        fd::{AsFd, BorrowedFd},
+        fd::BorrowedFd,
         unix::{ffi::OsStringExt, net::UnixStream},
     },
     path::PathBuf,
@@ -31,7 +31,7 @@ use std::{
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{Handle, InputSource, ReplyTimeout, SessionDir, shell::Dialect},
-    sys::{deadline::Deadline, poll::PollSet, pty::Size, socket},
+    sys::{as_fd, deadline::Deadline, poll::PollSet, pty::Size, socket},
 };
 pub(crate) use diagnosis::Diagnosis;
 use job::{Job, OutputReport};
@@ -702,11 +702,7 @@ impl RelayClient {
     }
 }
 
-impl AsFd for RelayClient {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
-    }
-}
+as_fd!(RelayClient, stream);
 
 #[derive(Clone, Copy)]
 enum Way {

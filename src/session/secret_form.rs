@@ -5,18 +5,14 @@
 //! the file before it types the secret. So the form is used at most once, and the process that opened it
 //! learns that it has been used.
 
-use std::{
-    ffi::OsStr,
-    io,
-    os::fd::{AsFd, BorrowedFd},
-    time::Duration,
-};
+use std::{ffi::OsStr, io, time::Duration};
 
 use crate::{
     numbers::number,
     outcome::{Result, Trying},
     session::{Handle, PAGE_PORT, SessionDir, StateDir, Target, client::TerminalState},
     sys::{
+        as_fd,
         deadline::Deadline,
         files::{self, Folder},
         random,
@@ -62,11 +58,7 @@ pub(crate) struct OpenForm {
     watch: Watch,
 }
 
-impl AsFd for OpenForm {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.watch.as_fd()
-    }
-}
+as_fd!(OpenForm, watch);
 
 impl OpenForm {
     /// Has it been used, or replaced by another one?

@@ -9,7 +9,7 @@ use std::{
     fs::{File, TryLockError},
     io::{self, Write},
     os::{
-        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::{ffi::OsStrExt, fs::FileExt},
     },
     path::{Path, PathBuf},
@@ -89,11 +89,7 @@ fn open_folder(from: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedF
     }
 }
 
-impl AsFd for Folder {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
+as_fd!(Folder, 0);
 
 impl Folder {
     /// Opens a directory by its path, and follows the user's links.

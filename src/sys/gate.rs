@@ -8,10 +8,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs::File,
     io::{self, Write},
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::ffi::OsStrExt,
-    },
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::Path,
 };
 
@@ -103,12 +100,8 @@ pub(crate) struct Gate {
     word: File,
 }
 
-impl AsFd for Gate {
-    /// The descriptor to which we write the permission.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.word.as_fd()
-    }
-}
+// The descriptor to which we write the permission.
+as_fd!(Gate, word);
 
 impl Gate {
     pub(crate) fn spawn(master: &Master, program: &Program<'_>) -> io::Result<Gate> {

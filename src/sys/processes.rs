@@ -9,7 +9,7 @@ use std::{
     io::{self, Read},
     os::unix::net::UnixStream,
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::OwnedFd,
         unix::{
             ffi::{OsStrExt, OsStringExt},
             fs::{FileExt, FileTypeExt, MetadataExt},
@@ -742,11 +742,7 @@ pub(crate) fn all() -> io::Result<Vec<Process>> {
 #[derive(Debug)]
 pub(crate) struct PidFd(OwnedFd);
 
-impl AsFd for PidFd {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
+as_fd!(PidFd, 0);
 
 impl PidFd {
     pub(crate) fn open(pid: u32) -> io::Result<Option<PidFd>> {

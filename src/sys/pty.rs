@@ -4,12 +4,7 @@
 //! a master whose last slave has been closed gives EIO once all output has been read. tcgetattr(3) and
 //! tcgetpgrp(3) on the master return values of the slave.
 
-use std::{
-    io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{io, os::fd::OwnedFd, path::PathBuf, time::Duration};
 
 use rustix::{
     io::Errno,
@@ -45,11 +40,7 @@ pub(crate) const CONTROLLING_TERMINAL: u64 = 5 << 8;
 #[derive(Debug)]
 pub(crate) struct Master(OwnedFd);
 
-impl AsFd for Master {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
+as_fd!(Master, 0);
 
 impl Master {
     /// Opens a new PTY of a size. Its erase character erases whole UTF-8

@@ -2,10 +2,7 @@
 
 use std::{
     io::{self, Read},
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::net::UnixStream,
-    },
+    os::unix::net::UnixStream,
     sync::{Arc, atomic::AtomicBool},
 };
 
@@ -17,11 +14,7 @@ pub(crate) use signal_hook::consts::{
 /// A set of signals that make a descriptor readable instead of ending us.
 pub(crate) struct Signals(UnixStream);
 
-impl AsFd for Signals {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
+as_fd!(Signals, 0);
 
 impl Signals {
     pub(crate) fn catch(signals: &[i32]) -> io::Result<Signals> {

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Write},
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{BorrowedFd, OwnedFd},
 };
 
 use rustix::{
@@ -27,11 +27,7 @@ enum Kind {
     InPieces,
 }
 
-impl AsFd for Output {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
-    }
-}
+as_fd!(Output, descriptor);
 
 impl Output {
     pub(crate) fn stdout() -> io::Result<Output> {

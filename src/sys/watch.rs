@@ -11,10 +11,7 @@ use std::{
     ffi::{OsStr, OsString},
     io,
     mem::MaybeUninit,
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::ffi::OsStrExt,
-    },
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::Path,
 };
 
@@ -26,6 +23,8 @@ use rustix::{
 /// The kernel's events, in order. If one of its limits is reached, the error names it.
 #[derive(Debug)]
 struct Queue(OwnedFd);
+
+as_fd!(Queue, 0);
 
 impl Queue {
     fn new() -> io::Result<Queue> {
@@ -84,11 +83,7 @@ pub(crate) enum FolderChange {
 /// A watched directory. It is readable when something has happened.
 pub(crate) struct Watch(Queue);
 
-impl AsFd for Watch {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.0.as_fd()
-    }
-}
+as_fd!(Watch, 0);
 
 impl Watch {
     /// Watches the names of a directory.
@@ -153,11 +148,7 @@ const CONTENT: WatchFlags = ITSELF
 #[derive(Debug)]
 pub(crate) struct Paths(Queue);
 
-impl AsFd for Paths {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.0.as_fd()
-    }
-}
+as_fd!(Paths, 0);
 
 impl Paths {
     /// Watches nothing yet.
