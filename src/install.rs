@@ -41,11 +41,7 @@ impl Item {
 
     /// The state of the file's path; an error if it cannot be replaced.
     fn look(&self, path: &Path) -> io::Result<Place> {
-        let own = match fs::symlink_metadata(path) {
-            Ok(own) => own,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Place::Free),
-            Err(error) => return Err(error),
-        };
+        let Some(own) = files::there(fs::symlink_metadata(path))? else { return Ok(Place::Free) };
         if own.is_dir() {
             return Err(ErrorKind::IsADirectory.into());
         }

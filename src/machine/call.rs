@@ -2,7 +2,6 @@
 //! produces its frames. The caller polls it and handles the results.
 
 use std::{
-    io,
     os::unix::net::UnixStream,
     time::{Duration, Instant},
 };
@@ -313,10 +312,7 @@ pub(crate) fn forget(state_dir: &StateDir, machine: &MachineName) -> Result<bool
     let _lock = daemon::lock(&bridges, machine.as_str(), deadline).trying(&what)?;
     dismiss(state_dir, machine, &WireFrame::Bye)?;
     for file in [daemon::socket(machine.as_str()), bridge_id(machine), daemon::lock_file(machine.as_str())] {
-        match bridges.remove_file(file.as_ref()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).trying(&what),
-            _ => {}
-        }
+        bridges.remove_if_there(file.as_ref()).trying(&what)?;
     }
     Ok(was_known)
 }

@@ -82,10 +82,7 @@ pub(crate) fn connect_or_start(
     }
     for _ in 0..MOST_STARTS {
         // A daemon that was killed has left its socket.
-        match folder.remove_file(socket(name).as_ref()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).trying(what),
-            _ => {}
-        }
+        folder.remove_if_there(socket(name).as_ref()).trying(what)?;
         if become_ready(start(), &lock, patience, what)?
             && let Some(stream) = connect(folder, name, deadline).trying(what)?
         {

@@ -3,12 +3,16 @@
 //! `$NBS_TS_HOME/machines` has a line for each: its name, and a command that connects standard input
 //! and output to a POSIX `sh` there.
 
-use std::{fmt, io, time::Duration};
+use std::{fmt, time::Duration};
 
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{MACHINES, MACHINES_LOCK, StateDir},
-    sys::{deadline::Deadline, files::Folder, lock},
+    sys::{
+        deadline::Deadline,
+        files::{self, Folder},
+        lock,
+    },
 };
 
 /// Larger than any list of machines.
@@ -87,10 +91,8 @@ impl Machine {
 /// an error: it could be taken for the name of a host.
 pub(crate) fn machines(state_dir: &StateDir) -> Result<Vec<Machine>> {
     let what = || format!("read '{}'", state_dir.path().join(MACHINES).display());
-    let content = match Folder::open(state_dir.path()).and_then(|folder| folder.read(MACHINES, LONGEST)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.trying(what())?,
-    };
+    let content = Folder::open(state_dir.path()).and_then(|folder| folder.read(MACHINES, LONGEST));
+    let Some(content) = files::there(content).trying(what())? else { return Ok(Vec::new()) };
     let content = String::from_utf8(content)
         .map_err(|_| Failure::failed(format!("cannot {}: it is not UTF-8 text", what())))?;
     let mut machines = Vec::new();

@@ -62,11 +62,8 @@ impl LogLimit {
 
     fn punch(&mut self, folder: &Folder, log: &File, start: u64) -> io::Result<()> {
         let start = start / self.block * self.block;
-        match folder.replace(LOG_START, start.to_string().as_bytes()) {
-            // The directory has gone; readers that have the log open still see the hole itself.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            other => other?,
-        }
+        // If the directory has gone, readers that have the log open still see the hole itself.
+        files::there(folder.replace(LOG_START, start.to_string().as_bytes()))?;
         // Reserves space for the next one, because the disk may be full by then; if this fails now, there may
         // be space later.
         let _ = folder.reserve(LOG_START);

@@ -24,6 +24,7 @@ use crate::{
     sys::{
         clock::unix_seconds,
         deadline::Deadline,
+        files,
         processes::Whereabouts,
         pty::{self, Size},
         signals::SIGINT,
@@ -440,11 +441,9 @@ impl Relay {
             None if had_one => folder.remove_file(REPORT.as_ref()),
             None => Ok(()),
         };
-        match kept {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Response::Refused { why: error.to_string() }
-            }
-            _ => Response::Noted,
+        match files::there(kept) {
+            Ok(_) => Response::Noted,
+            Err(error) => Response::Refused { why: error.to_string() },
         }
     }
 

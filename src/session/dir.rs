@@ -332,10 +332,8 @@ impl SessionDir {
 
     /// `None` while the child runs, or if its exit code is unknown.
     pub(crate) fn exit_code(&self) -> Result<Option<i32>> {
-        match self.folder.read(EXIT_CODE, LONGEST_WORD) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            other => Ok(number(self.trying(other, "read the exit code")?.trim_ascii_end())),
-        }
+        let code = files::there(self.folder.read(EXIT_CODE, LONGEST_WORD));
+        Ok(self.trying(code, "read the exit code")?.and_then(|code| number(code.trim_ascii_end())))
     }
 
     /// Records why it is being ended. Only the first cause counts. For cases in which the relay cannot
@@ -390,11 +388,8 @@ impl SessionDir {
         if events.has(&self.handle) {
             return Ok(());
         }
-        let lock = match self.folder.open_lock(EXIT_RECORD_LOCK) {
-            // A removed directory accepts no file.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            other => other?,
-        };
+        // A removed directory accepts no file.
+        let Some(lock) = files::there(self.folder.open_lock(EXIT_RECORD_LOCK))? else { return Ok(()) };
         let _locked = lock::take(lock, EXIT_RECORD_LOCK, LockKind::Alone, self.patience.deadline())?;
         if events.has(&self.handle) || !sessions.still_names(self.handle.as_str(), &self.folder) {
             return Ok(());
@@ -556,10 +551,7 @@ impl SessionDir {
     /// The times of the output of a recorded session: each line has an offset in the log, and the
     /// microseconds from the start to the output at that offset.
     pub(crate) fn times(&self) -> Result<Option<File>> {
-        match self.folder.open_file(TIMES) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            other => self.trying(other, "open the recording").map(Some),
-        }
+        self.trying(files::there(self.folder.open_file(TIMES)), "open the recording")
     }
 
     /// The screen that an earlier reader has stored in this file.

@@ -109,7 +109,7 @@ impl Events {
     }
 
     pub(crate) fn remove(&self, handle: &Handle) -> io::Result<()> {
-        self.remove_file(OsStr::new(&file_of(handle)))
+        self.0.remove_if_there(OsStr::new(&file_of(handle)))
     }
 
     /// Removes the incomplete copy that a killed call left, if its session is gone: as long as the session
@@ -119,17 +119,10 @@ impl Events {
             let copied = name.as_bytes().strip_prefix(b".").and_then(|name| name.strip_suffix(b".new"));
             let handle = copied.and_then(|name| handle_of(OsStr::from_bytes(name)));
             if handle.is_some_and(|handle| !is_there(&handle)) {
-                self.remove_file(&name)?;
+                self.0.remove_if_there(&name)?;
             }
         }
         Ok(())
-    }
-
-    fn remove_file(&self, name: &OsStr) -> io::Result<()> {
-        match self.0.remove_file(name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other,
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     jail::JailOptions,
     json::Object,
     numbers::{self, number, parse_seconds},
-    sys::files::Folder,
+    sys::files::{self, Folder},
 };
 
 pub(super) const SETTINGS: &str = "settings";
@@ -57,13 +57,10 @@ impl Settings {
     }
 
     pub(crate) fn read(folder: &Folder) -> io::Result<Settings> {
-        match folder.read(SETTINGS, LONGEST) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::default()),
-            Err(error) => Err(error),
-            Ok(content) => {
-                Settings::decode(&content).ok_or_else(|| io::Error::other(format!("'{SETTINGS}' is damaged")))
-            }
-        }
+        let Some(content) = files::there(folder.read(SETTINGS, LONGEST))? else {
+            return Ok(Settings::default());
+        };
+        Settings::decode(&content).ok_or_else(|| io::Error::other(format!("'{SETTINGS}' is damaged")))
     }
 
     /// Adds all settings to an object, `null` for those that are not set.

@@ -103,20 +103,13 @@ impl StateDir {
     fn open_at(path: PathBuf) -> Result<StateDir> {
         let what = format!("use the state directory '{}'", path.display());
         let refused = |reason| Err(Failure::failed(format!("cannot {what}: {reason}")));
-        let folder = match Folder::open_if_not_strangers_link(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(StateDir { path, sessions: None });
-            }
-            other => other.trying(&what)?,
-        };
+        let opened = files::there(Folder::open_if_not_strangers_link(&path));
+        let Some(folder) = opened.trying(&what)? else { return Ok(StateDir { path, sessions: None }) };
         let Some(folder) = folder else { return refused("it is another user's link") };
         if let Some(reason) = folder.distrust().trying(&what)? {
             return refused(reason);
         }
-        let sessions = match folder.open_folder(OsStr::new(SESSIONS)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            other => Some(other.trying(&what)?),
-        };
+        let sessions = files::there(folder.open_folder(OsStr::new(SESSIONS))).trying(&what)?;
         if let Some(reason) = sessions.as_ref().map(Folder::distrust).transpose().trying(&what)?.flatten() {
             return Err(Failure::failed(format!("cannot {what}: '{SESSIONS}': {reason}")));
         }
@@ -191,10 +184,7 @@ impl StateDir {
 
     /// For a helper: when it has gone, that is news.
     pub(crate) fn forget_missed_helper(&self) -> io::Result<()> {
-        match Folder::open(&self.path)?.remove_file(OsStr::new(HELPER_MISSED)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        Folder::open(&self.path)?.remove_if_there(OsStr::new(HELPER_MISSED))
     }
 
     pub(super) fn open_session(&self, handle: Handle) -> Result<SessionDir> {

@@ -408,6 +408,10 @@ impl Folder {
         Ok(fs::unlinkat(self, name, AtFlags::empty())?)
     }
 
+    pub(crate) fn remove_if_there(&self, name: &OsStr) -> io::Result<()> {
+        there(self.remove_file(name)).map(|_| ())
+    }
+
     /// How many descriptors [`Folder::remove_folder`] takes.
     pub(crate) const TO_REMOVE: usize = 3;
 
@@ -505,6 +509,14 @@ fn checked(file: OwnedFd, name: &str) -> io::Result<(File, SystemTime)> {
 fn modified(stat: &Stat) -> SystemTime {
     let seconds = Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0));
     UNIX_EPOCH + seconds + Duration::from_nanos(stat.st_mtime_nsec)
+}
+
+/// `None` if the error is that there is no such file.
+pub(crate) fn there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 /// The content of a file that is open; see [`Folder::read`].

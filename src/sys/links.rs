@@ -9,6 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::sys::files;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkKind {
     Symbolic,
@@ -103,8 +105,6 @@ fn make_one(target: &Path, folder: &Path, name: &str, kind: LinkKind) -> io::Res
     }
     let renamed = fs::rename(&beside, folder.join(name));
     // rename(2) leaves both where they are links to one file already.
-    match fs::remove_file(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => renamed,
-    }
+    files::there(fs::remove_file(&beside))?;
+    renamed
 }

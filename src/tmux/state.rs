@@ -123,14 +123,9 @@ impl Space {
     }
 
     fn text(&self) -> Result<Option<String>> {
-        let read = self.open().and_then(|folder| folder.read(STATE, LONGEST));
-        match read {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            other => {
-                let text = other.trying(format_args!("read '{}'", self.folder.join(STATE).display()))?;
-                Ok(Some(String::from_utf8_lossy(&text).into_owned()))
-            }
-        }
+        let read = files::there(self.open().and_then(|folder| folder.read(STATE, LONGEST)));
+        let text = read.trying(format_args!("read '{}'", self.folder.join(STATE).display()))?;
+        Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
     }
 
     /// The caller has the lock.
@@ -141,10 +136,7 @@ impl Space {
                 state.keep_pipes();
                 Ok(())
             }
-            None => match folder.remove_file(STATE.as_ref()) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            },
+            None => folder.remove_if_there(STATE.as_ref()),
         });
         done.trying(format_args!("write '{}'", self.folder.join(STATE).display()))
     }

@@ -9,7 +9,11 @@ use std::{
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    sys::{clock, files::Folder, host::Host},
+    sys::{
+        clock,
+        files::{self, Folder},
+        host::Host,
+    },
     worker::{
         Role, WorkerHandle,
         phase::Reading,
@@ -40,10 +44,8 @@ impl TaskFile {
     /// Those that are in a project.
     pub(crate) fn all(root: &Path) -> Result<Vec<TaskFile>> {
         let folder = root.join(FOLDER);
-        let names = match Folder::open(&folder).and_then(|folder| folder.names()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other.trying(format_args!("read '{}'", folder.display()))?,
-        };
+        let names = files::there(Folder::open(&folder).and_then(|folder| folder.names()));
+        let names = names.trying(format_args!("read '{}'", folder.display()))?.unwrap_or_default();
         let workers = names.iter().filter_map(|name| name.as_encoded_bytes().strip_suffix(b".md"));
         Ok(workers.filter_map(WorkerHandle::parse).map(|worker| TaskFile::of(root, worker)).collect())
     }

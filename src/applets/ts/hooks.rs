@@ -47,11 +47,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         .ok_or_else(|| Failure::bad_args(format!("nbs has no hooks for '{name}'; try one of: {names}")))?;
 
     let path = path(agent)?;
-    let before = match fs::read_to_string(&path) {
-        Ok(text) => Some(text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error).trying(format_args!("read '{}'", path.display())),
-    };
+    let before = files::there(fs::read_to_string(&path)).trying(format_args!("read '{}'", path.display()))?;
     let not_understood = |why: String| Failure::failed(format!("cannot change '{}': {why}", path.display()));
     let with = agent.with_hooks(before.as_deref()).map_err(not_understood)?;
     let mut installed = before.as_ref() == Some(&with);

@@ -149,15 +149,12 @@ impl SessionSpec {
     /// The shells of this session that report, each with the secret of its marks: first its own, whose
     /// secret is empty if it does not report.
     pub(crate) fn levels(folder: &Folder) -> io::Result<Vec<ReportingShell>> {
-        match folder.read(SECRET, LONGEST_SECRETS) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            secrets => Ok(String::from_utf8(secrets?)
-                .map_err(io::Error::other)?
-                .split('\n')
-                .enumerate()
-                .filter_map(|(number, line)| ReportingShell::parse(number, line))
-                .collect()),
-        }
+        let Some(secrets) = files::there(folder.read(SECRET, LONGEST_SECRETS))? else {
+            return Ok(Vec::new());
+        };
+        let secrets = String::from_utf8(secrets).map_err(io::Error::other)?;
+        let levels = secrets.split('\n').enumerate();
+        Ok(levels.filter_map(|(number, line)| ReportingShell::parse(number, line)).collect())
     }
 
     /// Writes down that one more shell reports.

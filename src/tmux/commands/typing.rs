@@ -181,10 +181,8 @@ pub(super) fn keep(caller: &Caller, turn: &mut Turn, name: Option<&str>, content
 fn remove(caller: &Caller, turn: &mut Turn, name: &str) -> Result<bool> {
     let Some(at) = turn.state.buffers.iter().position(|buffer| buffer.name == name) else { return Ok(false) };
     let buffer = turn.state.buffers.remove(at);
-    caller.space.within(|folder| match folder.remove_file(format!("b{}", buffer.file).as_ref()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(true),
-    })
+    caller.space.within(|folder| folder.remove_if_there(format!("b{}", buffer.file).as_ref()))?;
+    Ok(true)
 }
 
 /// The buffer of that name, else the newest one.
