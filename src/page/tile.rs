@@ -24,7 +24,7 @@ use crate::{
         client::{RelayClient, ReportedState, WaitOutcome, sending},
     },
     sys::{deadline::Deadline, ports::Listening},
-    terminal::{cells, keys, text::Strip},
+    terminal::{cells, keys, text},
 };
 
 /// How many commands a page shows, and how much of one, or of a line of its output, in cells.
@@ -297,9 +297,7 @@ impl Tile {
         let end = end.min(log.length().trying("read the output")?);
         let start = entry.offset.max(end.saturating_sub(MOST_OUTPUT));
         let bytes = log.bytes(start, end).trying("read the output")?;
-        let (mut strip, mut plain) = (Strip::new(), Vec::new());
-        strip.feed(&bytes, &mut plain);
-        let mut shown = String::from_utf8_lossy(&plain).into_owned();
+        let mut shown = String::from_utf8_lossy(&text::stripped(&bytes)).into_owned();
         if start > entry.offset {
             shown.insert_str(0, &format!("({} bytes before this are left out)\n", start - entry.offset));
         }

@@ -22,7 +22,7 @@ use crate::{
     outcome::{Result, Trying},
     session::{OutputLog, SessionDir, dir},
     sys::{deadline::Deadline, pty::Size},
-    terminal::{screen::Screen, text::Strip},
+    terminal::{screen::Screen, text},
 };
 
 /// How much is read at once. The emulator passes over what scrolls away in it, and
@@ -274,9 +274,7 @@ pub(crate) fn beside_prompt(session: &SessionDir, log: &OutputLog, offset: u64) 
     let Some(at) = memmem::rfind(&tail, PROMPT) else { return Ok(String::new()) };
     let (before, prompt) = tail.split_at(at);
     let line = memchr::memrchr(b'\n', before).map_or(before, |end| &before[end..]);
-    let mut text = Vec::new();
-    Strip::new().feed(line, &mut text);
-    if text.iter().all(|byte| byte.is_ascii_control()) {
+    if text::stripped(line).iter().all(|byte| byte.is_ascii_control()) {
         return Ok(String::new());
     }
     // It is not stored: if there is little room, the output needs it.

@@ -16,7 +16,7 @@ pub(crate) use display::{
 pub(crate) use find::Finder;
 pub(crate) use prompt::{AnsweredPrompt, Prompts, begin_alike};
 pub(crate) use runs::Runs;
-pub(crate) use strip::{Strip, cut_off_length};
+pub(crate) use strip::{Strip, cut_off_length, stripped};
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use memchr::{memchr, memmem, memrchr};
 
 use crate::{
     session::shell::{command::Dialect, marks},
-    terminal::{cells, screen::Screen, text::Strip, tokenizer::BEL},
+    terminal::{cells, screen::Screen, text, tokenizer::BEL},
 };
 
 /// Switches bracketed paste off, as line editors do when a line is entered.
@@ -132,9 +132,7 @@ fn entered(drawn: &[u8]) -> (usize, bool) {
 }
 
 fn shows_nothing(bytes: &[u8]) -> bool {
-    let (mut plain, mut strip) = (Vec::new(), Strip::new());
-    strip.feed(bytes, &mut plain);
-    plain.iter().all(|byte| matches!(byte, b'\r' | b' '))
+    text::stripped(bytes).iter().all(|byte| matches!(byte, b'\r' | b' '))
 }
 
 /// The next mark at which a line begins, and where that ends.

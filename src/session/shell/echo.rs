@@ -31,7 +31,7 @@ use crate::{
     },
     terminal::{
         queries::{Part, Sequences},
-        text::Strip,
+        text::{Strip, stripped},
     },
 };
 
@@ -247,10 +247,8 @@ impl EchoFilter {
     }
 
     fn expect(&mut self, keys: Keys) {
-        let mut typed = Vec::new();
         // Pasted text comes between sequences that nothing echoes.
-        let mut strip = Strip::new();
-        strip.feed(&keys.bytes, &mut typed);
+        let typed = stripped(&keys.bytes);
         let by_kernel = keys.mode == Mode::Lines;
         let typed_raw = keys.mode != Mode::Lines;
         let mut lines = typed.split_inclusive(|byte| matches!(byte, b'\r' | b'\n'));
@@ -437,9 +435,7 @@ impl EchoFilter {
 
 /// A line as the screen shows it, with the sequences that line editors use.
 fn cooked(line: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(line.len());
-    let mut strip = Strip::new();
-    strip.feed(line, &mut plain);
+    let plain = stripped(line);
     let mut cooked = Vec::with_capacity(plain.len());
     for (at, &byte) in plain.iter().enumerate() {
         match byte {

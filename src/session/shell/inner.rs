@@ -12,10 +12,7 @@ use memchr::memmem;
 use crate::{
     session::shell::{Dialect, startup},
     sys::pty::Size,
-    terminal::{
-        screen::Screen,
-        text::{self, Strip},
-    },
+    terminal::{screen::Screen, text},
 };
 
 /// A terminal in canonical mode takes 4,095 bytes of a line (termios(3)), and some shells
@@ -45,9 +42,7 @@ pub(crate) fn first_answer(nonce: &str) -> Vec<u8> {
 pub(crate) fn is_fish(output: &[u8], nonce: &str) -> bool {
     let answer = first_answer(nonce);
     let Some(at) = memmem::find(output, &answer) else { return false };
-    let (mut strip, mut plain) = (Strip::new(), Vec::new());
-    strip.feed(&output[at + answer.len()..], &mut plain);
-    memmem::find(&plain, b"read> ").is_some()
+    memmem::find(&text::stripped(&output[at + answer.len()..]), b"read> ").is_some()
 }
 
 /// The next line, hidden: it makes the shell print its kind, and read its script.

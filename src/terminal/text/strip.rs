@@ -13,6 +13,13 @@ use crate::terminal::{
 /// so, but a stream of NULs after a stray ESC would else be kept in memory whole.
 const HELD_LIMIT: usize = 4096;
 
+/// The text of these bytes, without a sequence or character that is cut off at their end.
+pub(crate) fn stripped(bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes.len());
+    Strip::new().feed(bytes, &mut text);
+    text
+}
+
 /// Removes escape sequences from a stream of bytes.
 ///
 /// The output is exactly the text of all bytes but the last `unfinished` ones. So a reader may

@@ -16,7 +16,7 @@ use crate::{
         shell::EchoFilter,
     },
     sys::{deadline::Deadline, poll::PollSet},
-    terminal::text::{self, Finder, Strip},
+    terminal::text::{self, Finder},
     ts::{
         conditions::{Conditions, Met},
         output,
@@ -664,8 +664,7 @@ impl<'a> SessionWatch<'a> {
         let tail = self.log.bytes(offset.saturating_sub(LONGEST_PROMPT), offset).trying(self.what())?;
         let from = offset.saturating_sub(tail.len() as u64);
         let start = memchr::memrchr(b'\n', &tail).map_or(0, |at| at + 1);
-        let mut line = Vec::new();
-        Strip::new().feed(&tail[start..], &mut line);
+        let line = text::stripped(&tail[start..]);
         Ok((from + start as u64, text::asks(&String::from_utf8_lossy(&line))))
     }
 
