@@ -15,6 +15,7 @@ use std::{
 
 use crate::{
     cli::{self, Args},
+    json::Object,
     outcome::{Failure, Result},
     session::Target,
 };
@@ -301,6 +302,11 @@ impl CommandLine {
 impl CommandLine {
     pub(crate) fn json(&self) -> bool {
         self.json
+    }
+
+    /// Prints the object if the caller wants JSON, else nothing.
+    pub(crate) fn print_json(&self, object: Object) -> Result<()> {
+        if self.json { cli::print(object.line()) } else { Ok(()) }
     }
 
     /// Is this option given?

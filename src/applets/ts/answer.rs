@@ -34,12 +34,6 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let session = StateDir::open()?.session(&target)?.within(Deadline::after(timeout));
     session.check_input()?;
     let answered = answer(&session, text, id.as_deref(), timeout)?;
-    if !call.json() {
-        return Ok(());
-    }
-    let object = Object::new()
-        .text("handle", session.handle().as_str())
-        .text("question_id", &answered.question_id)
-        .bytes("answer", &answered.text);
-    cli::print(object.line())
+    let object = Object::new().text("handle", session.handle().as_str());
+    call.print_json(object.text("question_id", &answered.question_id).bytes("answer", &answered.text))
 }

@@ -58,9 +58,5 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     };
     let keys = if modes.half_line { &[byte, byte][..] } else { &[byte] };
     let typed = sending::type_all(&session, keys, InputSource::Key, timeout)?;
-    if call.json() {
-        let object = Object::new().text("handle", handle.as_str()).number("typed", typed);
-        return cli::print(object.line());
-    }
-    Ok(())
+    call.print_json(Object::new().text("handle", handle.as_str()).number("typed", typed))
 }

@@ -61,14 +61,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let session = StateDir::open()?.session(&target)?.within(deadline);
     session.check_input()?;
     let (shell, is_new) = Integration::begin(&session, deadline, timeout)?.finish()?;
-    if call.json() {
-        let object = Object::new()
-            .text("handle", session.handle().as_str())
-            .text("shell", shell.word())
-            .truth("new", is_new);
-        return cli::print(object.line());
-    }
-    Ok(())
+    let object = Object::new().text("handle", session.handle().as_str());
+    call.print_json(object.text("shell", shell.word()).truth("new", is_new))
 }
 
 /// How long a prompt may take to be drawn.

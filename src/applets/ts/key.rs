@@ -50,11 +50,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     session.check_input()?;
     let type_all = |bytes: &[u8]| sending::type_all(&session, bytes, InputSource::Key, timeout);
     let count = press_all(&session, text, &names, no_secret, type_all)?;
-    if call.json() {
-        let object = Object::new().text("handle", session.handle().as_str()).number("typed", count);
-        return cli::print(object.line());
-    }
-    Ok(())
+    call.print_json(Object::new().text("handle", session.handle().as_str()).number("typed", count))
 }
 
 fn key(word: &std::ffi::OsStr) -> Result<Key> {

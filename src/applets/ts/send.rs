@@ -91,7 +91,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         let typed = sending::type_secret(&session, &secret, prompt.as_ref(), timeout);
         secret.fill(0);
         typed?;
-        return print(call, &session, |object| object.truth("secret", true));
+        return call.print_json(object(&session).truth("secret", true));
     }
     if call.has("stdin") {
         text = cli::whole_stdin(Deadline::NEVER)?;
@@ -101,7 +101,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     session.check_input()?;
     if submits {
         let count = submit(&session, text, timeout)?;
-        return print(call, &session, |object| object.number("typed", count).truth("taken", true));
+        return call.print_json(object(&session).number("typed", count).truth("taken", true));
     }
     if paste || no_secret {
         let mut client = RelayClient::open(&session)?.ok_or_else(|| session.ended())?;
@@ -117,12 +117,9 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         text.push(b'\r');
     }
     let count = sending::type_all(&session, &text, InputSource::Send, timeout)?;
-    print(call, &session, |object| object.number("typed", count))
+    call.print_json(object(&session).number("typed", count))
 }
 
-fn print(call: &CommandLine, session: &SessionDir, more: impl Fn(Object) -> Object) -> Result<()> {
-    if !call.json() {
-        return Ok(());
-    }
-    cli::print(more(Object::new().text("handle", session.handle().as_str())).line())
+fn object(session: &SessionDir) -> Object {
+    Object::new().text("handle", session.handle().as_str())
 }
