@@ -6,7 +6,10 @@
 use std::{
     ffi::{OsStr, OsString},
     io::{self, Read, Write},
-    os::unix::{ffi::OsStrExt, process::parent_id},
+    os::{
+        fd::AsFd,
+        unix::{ffi::OsStrExt, net::UnixStream, process::parent_id},
+    },
     path::Path,
     time::Duration,
 };
@@ -16,7 +19,7 @@ use regex_lite::Regex;
 use crate::{
     outcome::{Failure, Result, Trying},
     session::{Handle, Name, SessionDir, StateDir, Target},
-    sys::{deadline::Deadline, files::Folder, inherited, poll, processes::Process, pty::Size},
+    sys::{deadline::Deadline, files::Folder, inherited, poll, processes::Process, pty::Size, socket},
     terminal,
 };
 
@@ -117,6 +120,12 @@ pub(crate) fn session_of_parent(handle: &OsStr, sessions: &OsStr) -> Result<Sess
 pub(crate) fn started_by_us() -> Result<()> {
     let ours = Process::read(parent_id()).is_some_and(|parent| parent.runs_our_file());
     if ours { Ok(()) } else { Err(by_hand()) }
+}
+
+/// Standard input of a role that is started with a socket there, which must lead to a process of our user.
+pub(crate) fn socket_on_stdin() -> Result<UnixStream> {
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(|_| by_hand())?);
+    if socket::leads_to_us(&socket).unwrap_or(false) { Ok(socket) } else { Err(by_hand()) }
 }
 
 /// An internal role has not been called as nbs calls it.

@@ -4,16 +4,11 @@
 //! is the connection of a relay, from which it reads an order of LENGTH bytes. Its standard output
 //! is the helper's pipe for lines of its log.
 
-use std::{
-    io,
-    os::{fd::AsFd, unix::net::UnixStream},
-};
-
 use crate::{
     cli::{self, Args},
     helper::{self, protocol::LONGEST_ORDER},
     outcome::{Result, Trying},
-    sys::{child, inherited, socket},
+    sys::{child, inherited},
 };
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
@@ -26,12 +21,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let length = number(length).map(|length| length as usize).filter(|length| *length <= LONGEST_ORDER);
     let length = length.ok_or_else(cli::by_hand)?;
     inherited::shed().trying("close inherited descriptors")?;
-    let relay = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(|_| cli::by_hand())?);
-    if !socket::leads_to_us(&relay).unwrap_or(false) {
-        return Err(cli::by_hand());
-    }
-    child::leave_session()
-        .and_then(|()| child::call_ourselves(crate::session::KEEPER))
-        .trying("become a process of its own")?;
+    let relay = cli::socket_on_stdin()?;
+    child::leave_session_as(crate::session::KEEPER).trying("become a process of its own")?;
     helper::keep(relay, peer, length)
 }

@@ -4,19 +4,13 @@
 //! milliseconds, with a socket as standard input. The monitor writes `+` and the path of its log
 //! there, or `-` and why it failed. Then it reads `+` when the agent is about to start.
 
-use std::{
-    ffi::OsString,
-    io,
-    os::{fd::AsFd, unix::net::UnixStream},
-    path::Path,
-    time::Duration,
-};
+use std::{ffi::OsString, path::Path, time::Duration};
 
 use crate::{
     cli::{self, Args},
     outcome::{Result, Trying},
     session::MONITOR,
-    sys::{child, inherited, socket},
+    sys::{child, inherited},
     worker::{Monitor, TaskFile, WorkerHandle, WorkerLimits},
 };
 
@@ -28,13 +22,8 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     let worker = WorkerHandle::parse(worker.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let limits = WorkerLimits { startup: milliseconds(startup)?, timeout: milliseconds(timeout)? };
     inherited::shed().trying("close inherited descriptors")?;
-    let word = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(|_| cli::by_hand())?);
-    if !socket::leads_to_us(&word).unwrap_or(false) {
-        return Err(cli::by_hand());
-    }
-    child::leave_session()
-        .and_then(|()| child::call_ourselves(MONITOR))
-        .trying("become a process of its own")?;
+    let word = cli::socket_on_stdin()?;
+    child::leave_session_as(MONITOR).trying("become a process of its own")?;
     Monitor::prepare(TaskFile::of(Path::new(root), worker), limits, word)?.run()
 }
 

@@ -105,8 +105,7 @@ pub(crate) fn serve(machine: &MachineName) -> Result<()> {
 
 fn begin(machine: &MachineName) -> Result<Bridge> {
     let what = "become a process of its own";
-    child::leave_session().trying(what)?;
-    child::call_ourselves(BRIDGE).trying(what)?;
+    child::leave_session_as(BRIDGE).trying(what)?;
     child::leave_no_core().trying(what)?;
     child::raise_open_files().trying("raise the limit of open files")?;
     let state_dir = StateDir::open_or_make()?;

@@ -108,8 +108,7 @@ pub(crate) fn serve(id: &str, content: &str) -> Result<()> {
 
 fn begin(id: &str, content: &str) -> Result<(Folder, UnixListener, u64)> {
     let what = "become a process of its own";
-    child::leave_session().trying(what)?;
-    child::call_ourselves(machine::FAR_ROLE).trying(what)?;
+    child::leave_session_as(machine::FAR_ROLE).trying(what)?;
     child::leave_no_core().trying(what)?;
     child::raise_open_files().trying("raise the limit of open files")?;
     let state_dir = StateDir::open_or_make()?;

@@ -46,9 +46,7 @@ pub(crate) fn run(
     size: Size,
     via: SpawnVia,
 ) -> Result<()> {
-    child::leave_session()
-        .and_then(|()| child::call_ourselves(crate::session::RELAY))
-        .trying("become a process of its own")?;
+    child::leave_session_as(crate::session::RELAY).trying("become a process of its own")?;
     let caught = begin().map_err(send_failure)?;
     // If they cannot be made, or the process that makes them has gone, there will be no session.
     if await_files().is_err() {

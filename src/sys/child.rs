@@ -128,6 +128,12 @@ pub(crate) fn leave_session() -> io::Result<()> {
     Ok(())
 }
 
+/// The same, and [`call_ourselves`].
+pub(crate) fn leave_session_as(name: &str) -> io::Result<()> {
+    leave_session()?;
+    call_ourselves(name)
+}
+
 /// Makes the kernel kill us when our parent ends, which must be this one (prctl(2), PR_SET_PDEATHSIG);
 /// `false` if it has already ended.
 pub(crate) fn die_with_parent(parent: u32) -> io::Result<bool> {
