@@ -319,7 +319,7 @@ impl Relay {
             self.clients.keep_time();
             self.keep_views();
             self.clients.send(self.recorder.changes(), self.size);
-            self.send_output(self.recorder.told());
+            self.send_output(self.recorder.meaning().told());
             self.send_standing();
             self.linger().trying("read the terminal")?;
             self.recorder.sync();
@@ -521,7 +521,7 @@ impl Relay {
         self.typed_last = Some((now, entered || ends_line, self.recorder.output_bytes()));
         self.unread_is_answer = false;
         let to_shell = self.master.foreground() == Some(self.reporting());
-        self.recorder.note_typed(bytes, self.keyboard.holds_half_line(), to_shell);
+        self.recorder.meaning_mut().note_typed(bytes, self.keyboard.holds_half_line(), to_shell);
         self.limits.note_activity();
         if self.judge.note_typed(now) {
             // If the file cannot be removed, it counts only once the session is dead.
@@ -578,7 +578,7 @@ impl Relay {
                     self.recorder.note_untranslated(count as u64);
                 }
                 // Once: at a later prompt it may already execute typed-ahead input.
-                let level = self.recorder.level().0;
+                let level = self.recorder.meaning().level().0;
                 if level != self.inner_level && self.recorder.prompt().is_there() {
                     (self.inner_level, self.inner_group) = (level, self.master.foreground());
                 }
@@ -596,7 +596,7 @@ impl Relay {
 
     /// Answers the program's queries of its terminal: before any other input, as a terminal does.
     fn answer_program(&mut self) {
-        let asked = self.recorder.take_asked();
+        let asked = self.recorder.meaning_mut().take_asked();
         if !self.phase.command_runs() {
             return self.answers.forget();
         }
@@ -613,7 +613,7 @@ impl Relay {
             self.unread_is_answer = is_alone;
             self.keyboard.note_typed(&self.answers.ready()[..count], &modes, Instant::now());
             if modes.is_canonical() {
-                self.recorder.note_answered_ahead();
+                self.recorder.meaning_mut().note_answered_ahead();
             }
             self.answers.note_typed(count);
         }
@@ -698,7 +698,8 @@ impl Relay {
                 self.recorder.note_input(self.clients.source(), mode, &bytes[..count], has_unread);
                 if self.journal.note(&bytes[..count], offset, mode) {
                     let first = u64::from(self.interactive);
-                    let next = self.recorder.last_completion().map_or(first, |last| last.saturating_add(1));
+                    let last = self.recorder.meaning().last_completion();
+                    let next = last.map_or(first, |last| last.saturating_add(1));
                     let typist = self.clients.typist_id();
                     self.awaited = Some(next + self.recorder.jobs().untaken(typist));
                 }
@@ -751,7 +752,7 @@ impl Relay {
         self.phase = self.phase.after(Change::CommandEnded(status));
         self.slave = None;
         self.typed = Flow::new();
-        self.recorder.said_mut().note_over();
+        self.recorder.meaning_mut().said_mut().note_over();
     }
 
     /// We were asked to go (a logout, a shutdown): to the programs on the terminal it looks as if it had been

@@ -126,7 +126,7 @@ impl Shell for Relay {
 
 impl PromptShell for Relay {
     fn place(&mut self) -> Place {
-        let (level, seq) = self.recorder.level();
+        let (level, seq) = self.recorder.meaning().level();
         Place {
             prompt: self.recorder.prompt(),
             lines: Relay::takes_lines(self),
@@ -134,7 +134,7 @@ impl PromptShell for Relay {
             // A file of the session that cannot be read says nothing of a key.
             dialect: self.session.dialect(level).unwrap_or(Dialect::Posix),
             counts: seq.is_some(),
-            interrupted: self.recorder.is_interrupted(),
+            interrupted: self.recorder.meaning().is_interrupted(),
             queued: self.is_queued(),
             left_unbegun: self.has_left_unbegun(),
         }
@@ -156,10 +156,10 @@ impl PromptShell for Relay {
     }
 
     fn drop_line(&mut self) -> bool {
-        let place = self.recorder.level();
+        let place = self.recorder.meaning().level();
         self.read_what_was_printed();
         let is_there = matches!(self.recorder.prompt(), PromptState::Touched | PromptState::Entered);
-        let is_there = is_there && self.recorder.level() == place;
+        let is_there = is_there && self.recorder.meaning().level() == place;
         if is_there {
             Relay::interrupt(self);
         }

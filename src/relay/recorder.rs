@@ -36,10 +36,6 @@ use crate::{
         pty::Size,
         syncer::Syncer,
     },
-    terminal::{
-        queries::{PrivateModes, Query},
-        said::Said,
-    },
 };
 
 pub(crate) struct Recorder {
@@ -154,49 +150,18 @@ impl Recorder {
         self.meaning.prompt()
     }
 
-    /// The modes that the program has set.
-    pub(crate) fn private(&self) -> PrivateModes {
-        self.meaning.private()
+    pub(crate) fn meaning(&self) -> &OutputState {
+        &self.meaning
     }
 
-    /// How it has asked for keys by kitty's protocol.
-    pub(crate) fn kitty_flags(&self) -> u8 {
-        self.meaning.kitty_flags()
-    }
-
-    /// The program's own reports.
-    pub(crate) fn said(&self) -> &Said {
-        self.meaning.said()
-    }
-
-    pub(crate) fn said_mut(&mut self) -> &mut Said {
-        self.meaning.said_mut()
-    }
-
-    /// The program's queries of its terminal since the last call.
-    pub(crate) fn take_asked(&mut self) -> Vec<(u64, Query)> {
-        self.meaning.take_asked()
-    }
-
-    /// An answer has been typed to a program that reads lines.
-    pub(crate) fn note_answered_ahead(&mut self) {
-        self.meaning.note_answered_ahead();
-    }
-
-    /// As [`OutputState::note_typed`].
-    pub(crate) fn note_typed(&mut self, bytes: &[u8], held: bool, to_shell: bool) {
-        self.meaning.note_typed(bytes, held, to_shell);
+    pub(crate) fn meaning_mut(&mut self) -> &mut OutputState {
+        &mut self.meaning
     }
 
     /// As [`OutputState::note_interrupted`].
     pub(crate) fn note_interrupted(&mut self) {
         self.meaning.note_interrupted();
         self.history.note_discarded();
-    }
-
-    /// As [`OutputState::is_interrupted`].
-    pub(crate) fn is_interrupted(&self) -> bool {
-        self.meaning.is_interrupted()
     }
 
     /// Unread input has been discarded.
@@ -223,16 +188,6 @@ impl Recorder {
         }
     }
 
-    /// The number of the shell's last completion.
-    pub(crate) fn last_completion(&self) -> Option<u64> {
-        self.meaning.last_completion()
-    }
-
-    /// The shell that has reported last, and the number that it gave its last command.
-    pub(crate) fn level(&self) -> (usize, Option<u64>) {
-        self.meaning.level()
-    }
-
     /// One more shell is about to report, with this secret.
     pub(crate) fn await_level(&mut self, secret: String, dialect: Dialect) {
         self.meaning.await_level(&secret, dialect);
@@ -241,11 +196,6 @@ impl Recorder {
 
     pub(crate) fn output_bytes(&self) -> u64 {
         self.meaning.length()
-    }
-
-    /// The log's length at the last output that a call which runs a command must know at once.
-    pub(crate) fn told(&self) -> u64 {
-        self.meaning.told()
     }
 
     /// How many times something has changed that a follower may want to see.
@@ -614,13 +564,16 @@ mod tests {
         let printed = format!("x\x1b[6n\x1b]133;D;0;nbs={secret}.0\x07");
         print(recorder, &printed);
         assert!(!recorder.is_idle() && recorder.stalled().unwrap().contains("No space"));
-        assert_eq!((recorder.output_bytes(), recorder.last_completion()), (0, None));
+        assert_eq!((recorder.output_bytes(), recorder.meaning.last_completion()), (0, None));
         recorder.log = log;
         // A mark that counts, and cannot be reported.
         let completions = std::mem::replace(&mut recorder.completions, there(full()));
         retry(recorder);
         assert!(!recorder.is_idle() && recorder.stalled().is_some());
-        assert_eq!((recorder.output_bytes(), recorder.last_completion()), (printed.len() as u64, Some(0)));
+        assert_eq!(
+            (recorder.output_bytes(), recorder.meaning.last_completion()),
+            (printed.len() as u64, Some(0))
+        );
         recorder.completions = completions;
         let before = recorder.changes();
         retry(recorder);

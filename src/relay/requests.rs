@@ -177,7 +177,7 @@ impl Relay {
         // A line editor that reads it as a key restores the terminal only then.
         let is_key = drops_line && self.master.modes().is_ok_and(|modes| modes.signals().is_empty());
         self.recorder.note_interrupted();
-        match self.recorder.level() {
+        match self.recorder.meaning().level() {
             (0, _) if !is_key => foreground::signal_foreground(&self.master, self.child, &[SIGINT]),
             // The receiver may be another user's, or on another machine: it gets the key from the terminal,
             // as from a keyboard. If the terminal is full of unread input, the caller repeats the request.
@@ -188,7 +188,7 @@ impl Relay {
     /// Has the shell of that level, if it is the one that reports, reported that command as done?
     pub(super) fn has_ended(&mut self, level: usize, seq: u64) -> bool {
         self.read_what_was_printed();
-        let (now, last) = self.recorder.level();
+        let (now, last) = self.recorder.meaning().level();
         now == level && last.is_some_and(|last| last >= seq)
     }
 
@@ -196,7 +196,7 @@ impl Relay {
     pub(super) fn has_left_unbegun(&self) -> bool {
         let jobs = self.recorder.jobs();
         // A shell that takes it by a key draws it first.
-        let (level, seq) = self.recorder.level();
+        let (level, seq) = self.recorder.meaning().level();
         let is_next = |left: LeftJob| (left.level, Some(left.last)) == (level, seq);
         jobs.is_left_untaken()
             || self.recorder.prompt() == PromptState::Touched && jobs.left().is_some_and(is_next)
@@ -214,7 +214,7 @@ impl Relay {
 
     /// Does the shell that reports wait for input itself?
     pub(super) fn shell_waits(&self) -> bool {
-        match self.recorder.level().0 {
+        match self.recorder.meaning().level().0 {
             0 => foreground::shell_waits(&self.master, self.child),
             _ => foreground::group_waits(&self.master, self.child, self.reporting()),
         }
@@ -292,7 +292,7 @@ impl Relay {
 
     /// The view of everything besides the terminal's state.
     fn seen_as(&self, parts: Parts, doing: TerminalState, input: Input) -> Snapshot {
-        let (level, seq) = self.recorder.level();
+        let (level, seq) = self.recorder.meaning().level();
         let prompt = self.recorder.prompt();
         let program = parts.has(Parts::PROGRAM);
         let program =
@@ -308,7 +308,7 @@ impl Relay {
         Snapshot {
             offset: self.recorder.output_bytes(),
             ending: self.ending.has_cause(),
-            last: self.recorder.last_completion(),
+            last: self.recorder.meaning().last_completion(),
             awaited: self.awaited(),
             prompt,
             lines: self.takes_lines(),
@@ -317,7 +317,7 @@ impl Relay {
             lasted: self.recorder.lasted(),
             unread: self.unread(),
             size: self.master.size().ok(),
-            modes: self.recorder.private(),
+            modes: self.recorder.meaning().private(),
             stalled: self.recorder.stalled(),
             sync_error: self.recorder.sync_failure().map(str::to_owned),
             report: self.judge.report().cloned(),
@@ -385,14 +385,14 @@ impl Relay {
 
     /// The program's own reports, with at most this many bytes of records.
     fn said(&self, most: usize) -> ProgramSaid {
-        let said = self.recorder.said();
+        let said = self.recorder.meaning().said();
         let statuses = ProgramSaid::shown(said.records().by_urgency(), most);
         ProgramSaid { statuses, progress: said.progress(), notices: self.notices.clone() }
     }
 
     /// Notes the program's own reports since the last call.
     pub(super) fn note_said(&mut self) {
-        let (changed, notices) = self.recorder.said_mut().take_changes();
+        let (changed, notices) = self.recorder.meaning_mut().said_mut().take_changes();
         if !changed {
             return;
         }
@@ -402,7 +402,7 @@ impl Relay {
             self.notices.push(SaidNotice { number, since: now, notice });
         }
         self.notices.drain(..self.notices.len().saturating_sub(ProgramSaid::MOST_NOTICES));
-        let records = self.recorder.said().records();
+        let records = self.recorder.meaning().said().records();
         let (statuses, ended) = (records.by_urgency(), records.turns_ended());
         let has_ended = std::mem::replace(&mut self.turns_ended, ended) != ended;
         self.judge.note_said(ProgramSaid::state(&statuses), has_ended);
@@ -450,7 +450,7 @@ impl Relay {
     /// Text typed ahead of a command that was being executed belongs to a later one.
     fn awaited(&self) -> Option<u64> {
         let awaited = self.awaited?;
-        let Some(last) = self.recorder.last_completion() else { return Some(awaited) };
+        let Some(last) = self.recorder.meaning().last_completion() else { return Some(awaited) };
         // Behind what calls have handed over, which may never be executed.
         let awaited = awaited.min(last.saturating_add(1 + self.recorder.jobs().ahead()));
         Some(awaited.max(if self.goes_on() { last.saturating_add(1) } else { last }))
@@ -463,7 +463,7 @@ impl Relay {
     /// For a session that ends: the number of the completion that ends, or would have ended, the last
     /// command.
     pub(super) fn begun_last(&self) -> u64 {
-        match self.recorder.last_completion() {
+        match self.recorder.meaning().last_completion() {
             Some(last) if self.interactive && !self.goes_on() => last.max(1),
             Some(last) => last.saturating_add(1),
             None => u64::from(self.interactive),
@@ -476,7 +476,7 @@ impl Relay {
 
     /// The foreground process group while the shell that reports is at its prompt; 0 if no shell reports.
     pub(super) fn reporting(&self) -> i32 {
-        match self.recorder.level() {
+        match self.recorder.meaning().level() {
             (0, _) if !self.interactive => 0,
             (0, _) => i32::try_from(self.child).unwrap_or_default(),
             _ => self.inner_group.unwrap_or_default(),
@@ -494,12 +494,12 @@ impl Relay {
     }
 
     fn key_modes(&self) -> io::Result<KeyModes> {
-        let (modes, private) = (self.master.modes()?, self.recorder.private());
+        let (modes, private) = (self.master.modes()?, self.recorder.meaning().private());
         Ok(KeyModes {
             application: Application {
                 cursor: private.has(1),
                 keypad: private.has_keypad(),
-                kitty: self.recorder.kitty_flags(),
+                kitty: self.recorder.meaning().kitty_flags(),
             },
             bracketed_paste: private.has(2004),
             secret: modes.hide_line(),

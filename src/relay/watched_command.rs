@@ -83,7 +83,7 @@ impl CommandShell for Relay {
     }
 
     fn edits(&mut self) -> bool {
-        self.recorder.private().has(2004)
+        self.recorder.meaning().private().has(2004)
     }
 
     fn interrupt_command(&mut self, level: usize, seq: u64) -> Option<u64> {
