@@ -536,24 +536,6 @@ mod tests {
             Response::Keeper { pid: Some(7) },
             Response::Ended { code: None },
             Response::Ended { code: Some(137) },
-            Response::Snapshot(Box::new(Snapshot {
-                folder: Some(Folder::Removed(b"/a b".to_vec())),
-                keys: Some(KeyModes {
-                    application: Application { cursor: false, keypad: true, kitty: 0 },
-                    bracketed_paste: true,
-                    secret: false,
-                    half_line: true,
-                    end_of_input: None,
-                    signals: Vec::new(),
-                }),
-                typing: Some(InputHistory { anchor: 7, total: 9, keys: Vec::new() }),
-                ..Snapshot::default()
-            })),
-            Response::Snapshot(Box::new(Snapshot {
-                folder: Some(Folder::Unknown("Permission denied".into())),
-                modes: PrivateModes::decode(0).unwrap(),
-                ..Snapshot::default()
-            })),
             Response::Cut { count: 12 },
             Response::Refused { why: "it is not at a secret prompt".into() },
             Response::Untranslated { ranges: Vec::new() },
@@ -567,6 +549,14 @@ mod tests {
         ];
         for response in answers {
             assert_eq!(Response::decode(without_end(&response.encode())), Some(response));
+        }
+        let lines = [
+            "snapshot prompt=unknown modes=0 since=0.000000 folder=unknown,6e6f terminal=running\n",
+            "snapshot prompt=unknown modes=144 since=0.000000 folder=removed,2f612062 keys= keypad= paste= \
+             half-line= signals= typing=7,9 terminal=running\n",
+        ];
+        for line in lines {
+            assert_eq!(Response::decode(without_end(line)).unwrap().encode(), line);
         }
     }
 
