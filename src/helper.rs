@@ -194,9 +194,7 @@ impl Helper {
     }
 
     fn attend(&mut self, id: u64) {
-        let Some(conversation) = self.conversations.get_mut(&id) else {
-            return;
-        };
+        let Some(conversation) = self.conversations.get_mut(&id) else { return };
         let peer = conversation.peer;
         match conversation.receive() {
             RequestProgress::More => {}
@@ -206,17 +204,13 @@ impl Helper {
                 self.refuse(&why, peer);
             }
             RequestProgress::Command(command) => {
-                let Some(conversation) = self.conversations.remove(&id) else {
-                    return;
-                };
+                let Some(conversation) = self.conversations.remove(&id) else { return };
                 if let Err(error) = self.start_command(&conversation, command) {
                     self.refuse(&format!("cannot start a command: {error}"), peer);
                 }
             }
             RequestProgress::Request(Header::Start { handle, length }) => {
-                let Some(conversation) = self.conversations.remove(&id) else {
-                    return;
-                };
+                let Some(conversation) = self.conversations.remove(&id) else { return };
                 match Handle::parse(&handle) {
                     None => self.refuse("rubbish", peer),
                     Some(handle) => {
@@ -302,9 +296,7 @@ impl Helper {
     /// Logs the keepers' reports.
     fn receive_reports(&mut self) {
         let mut buffer = [0; 16 * 1024];
-        let Ok(count) = self.reports.read(&mut buffer) else {
-            return;
-        };
+        let Ok(count) = self.reports.read(&mut buffer) else { return };
         self.report.extend_from_slice(&buffer[..count]);
         while let Some(end) = memchr::memchr(b'\n', &self.report) {
             let line: Vec<u8> = self.report.drain(..=end).collect();
@@ -321,9 +313,7 @@ impl Helper {
 
     fn dismiss(&mut self, late: Vec<u64>) {
         for id in late {
-            let Some(conversation) = self.conversations.remove(&id) else {
-                continue;
-            };
+            let Some(conversation) = self.conversations.remove(&id) else { continue };
             if !conversation.is_refused() {
                 self.refuse(&format!("no request within {} s", REQUEST_TIMEOUT.as_secs()), conversation.peer);
             }

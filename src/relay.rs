@@ -663,16 +663,12 @@ impl Relay {
                 self.typed.take(count);
                 continue;
             }
-            let Some(client) = self.clients.typist() else {
-                return;
-            };
+            let Some(client) = self.clients.typist() else { return };
             let bytes = client.to_type().to_vec();
             if self.clients.typist_begins() {
                 self.journal.begin();
             }
-            let Some(count) = self.type_some(bytes, Hold::WhatIsTooLong) else {
-                return;
-            };
+            let Some(count) = self.type_some(bytes, Hold::WhatIsTooLong) else { return };
             self.clients.note_typed(count);
         }
     }
@@ -730,9 +726,7 @@ impl Relay {
     /// Receives how the child of a keeper ended. A keeper that was killed cannot report it; then we watch the
     /// child itself, and its exit code stays unknown.
     fn receive_keeper(&mut self) {
-        let Some(keeper) = &mut self.keeper else {
-            return;
-        };
+        let Some(keeper) = &mut self.keeper else { return };
         let ended = match keeper.receive() {
             KeeperNews::Nothing => return,
             KeeperNews::Ended(status) => Some(status),

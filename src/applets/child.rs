@@ -27,9 +27,7 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [umask, count, rest @ ..] = &words[..] else {
-        return Err(cli::by_hand());
-    };
+    let [umask, count, rest @ ..] = &words[..] else { return Err(cli::by_hand()) };
     let count = count.to_str().and_then(|digits| digits.parse().ok()).ok_or_else(cli::by_hand)?;
     let (jail, rest) = rest.split_at_checked(count).ok_or_else(cli::by_hand)?;
     let (program, arguments) = rest.split_first().ok_or_else(cli::by_hand)?;

@@ -13,9 +13,7 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [_handle, _sessions, peer, length] = &words[..] else {
-        return Err(cli::by_hand());
-    };
+    let [_handle, _sessions, peer, length] = &words[..] else { return Err(cli::by_hand()) };
     let number = |word: &std::ffi::OsString| word.to_str().and_then(|digits| digits.parse::<u32>().ok());
     let peer = number(peer).ok_or_else(cli::by_hand)?;
     let length = number(length).map(|length| length as usize).filter(|length| *length <= LONGEST_ORDER);

@@ -16,9 +16,7 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [worker, root, startup, timeout] = &words[..] else {
-        return Err(cli::by_hand());
-    };
+    let [worker, root, startup, timeout] = &words[..] else { return Err(cli::by_hand()) };
     let worker = WorkerHandle::parse(worker.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let limits = WorkerLimits { startup: milliseconds(startup)?, timeout: milliseconds(timeout)? };
     inherited::shed().trying("close inherited descriptors")?;

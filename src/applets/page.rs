@@ -81,10 +81,7 @@ fn address(option: &str, value: &OsStr) -> Result<SocketAddr> {
 fn bind(state_dir: &StateDir, asked: SocketAddr) -> io::Result<TcpListener> {
     let kept = state_dir.page_port().filter(|_| asked.port() == 0);
     let again = kept.and_then(|port| TcpListener::bind((asked.ip(), port)).ok());
-    let listener = match again {
-        Some(listener) => listener,
-        None => TcpListener::bind(asked)?,
-    };
+    let listener = if let Some(listener) = again { listener } else { TcpListener::bind(asked)? };
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

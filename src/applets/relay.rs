@@ -18,9 +18,7 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [handle, sessions, umask, size, via] = &words[..] else {
-        return Err(cli::by_hand());
-    };
+    let [handle, sessions, umask, size, via] = &words[..] else { return Err(cli::by_hand()) };
     inherited::shed().trying("close inherited descriptors")?;
     let handle = Handle::parse(handle.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let size = cli::parse_terminal_size(size).ok_or_else(cli::by_hand)?;

@@ -20,9 +20,7 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [handle, sessions, job] = &words[..] else {
-        return Err(cli::by_hand());
-    };
+    let [handle, sessions, job] = &words[..] else { return Err(cli::by_hand()) };
     inherited::shed().trying("close inherited descriptors")?;
     let session = cli::session_of_parent(handle, sessions)?;
     child::call_ourselves(session::SCREEN).trying("set the process name")?;

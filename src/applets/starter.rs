@@ -13,9 +13,7 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [program, arguments @ ..] = &words[..] else {
-        return Err(cli::by_hand());
-    };
+    let [program, arguments @ ..] = &words[..] else { return Err(cli::by_hand()) };
     cli::started_by_us()?;
     child::leave_session().trying("leave the session")?;
     Err(Command::new(program).args(arguments).exec()).trying(format_args!("run '{}'", program.display()))

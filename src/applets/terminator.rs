@@ -20,9 +20,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
         [words @ .., last] if last == TERMINATOR_AT_ONCE => (Duration::ZERO, words),
         words => (session::GRACE, words),
     };
-    let [handle, sessions, cause] = words else {
-        return Err(cli::by_hand());
-    };
+    let [handle, sessions, cause] = words else { return Err(cli::by_hand()) };
     inherited::shed().trying("close inherited descriptors")?;
     let cause = EndedBy::parse(cause.as_encoded_bytes()).ok_or_else(cli::by_hand)?;
     let session = cli::session_of_parent(handle, sessions)?;

@@ -13,9 +13,7 @@ use crate::{
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let umask = args.umask;
     let words = args.words()?;
-    let [handle, ways, command] = &words[..] else {
-        return Err(cli::by_hand());
-    };
+    let [handle, ways, command] = &words[..] else { return Err(cli::by_hand()) };
     cli::started_by_us()?;
     inherited::shed().trying("close inherited descriptors")?;
     child::leave_session().trying("leave the caller's terminal")?;

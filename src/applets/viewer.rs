@@ -22,9 +22,7 @@ use crate::{
 
 pub(crate) fn run(args: &mut Args) -> Result<()> {
     let words = args.words()?;
-    let [shown, words @ ..] = &words[..] else {
-        return Err(cli::by_hand());
-    };
+    let [shown, words @ ..] = &words[..] else { return Err(cli::by_hand()) };
     let machine =
         shown.as_bytes().strip_suffix(b":").map(|name| MachineName::parse(name).ok_or_else(cli::by_hand));
     let machine = machine.transpose()?;

@@ -78,9 +78,7 @@ impl Header {
     }
 
     pub(crate) fn decode(bytes: &[u8; HEADER]) -> Result<Header, Bad> {
-        let [0, version, kind, rest @ ..] = bytes else {
-            return Err(Bad::Rubbish);
-        };
+        let [0, version, kind, rest @ ..] = bytes else { return Err(Bad::Rubbish) };
         if *version != VERSION {
             return Err(Bad::Version(*version));
         }

@@ -290,10 +290,8 @@ pub(crate) fn foreground_process(master: &Master, shell: u32) -> Option<Process>
         }
         // The child that was started last is mostly the one waited for.
         let mut children = process.children().into_iter().filter_map(Process::read);
-        match children.rfind(is_of_group) {
-            Some(child) => process = child,
-            None => break,
-        }
+        let Some(child) = children.rfind(is_of_group) else { break };
+        process = child;
     }
     Some(process)
 }

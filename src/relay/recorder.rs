@@ -491,10 +491,7 @@ impl Notes {
     }
 
     fn add(&mut self, line: String) {
-        match self.waiting.is_empty() {
-            true => self.waiting = line.into_bytes(),
-            false => self.last = Some(line),
-        }
+        if self.waiting.is_empty() { self.waiting = line.into_bytes() } else { self.last = Some(line) }
     }
 
     fn write(&mut self, folder: &Folder) -> io::Result<()> {

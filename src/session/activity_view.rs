@@ -299,10 +299,7 @@ impl ActivityView {
 
     /// The session's own message, as one printable line.
     pub(crate) fn said_in_words(&self) -> Option<String> {
-        let said = match &self.report {
-            Some(report) => &*report.text,
-            None => self.said.text()?.as_bytes(),
-        };
+        let said = if let Some(report) = &self.report { &*report.text } else { self.said.text()?.as_bytes() };
         text::last_line_shown(said)
     }
 

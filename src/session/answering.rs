@@ -310,10 +310,7 @@ fn chosen(choices: &[Choice], text: &[u8]) -> Option<usize> {
 
 /// The word to be typed for it where a line is wanted.
 fn word_of(choices: &[Choice], text: Vec<u8>) -> Vec<u8> {
-    match chosen(choices, &text) {
-        Some(at) => choices[at].text.clone().into_bytes(),
-        None => text,
-    }
+    if let Some(at) = chosen(choices, &text) { choices[at].text.clone().into_bytes() } else { text }
 }
 
 /// The name of the key in the brackets behind a choice.

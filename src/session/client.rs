@@ -99,9 +99,7 @@ pub(crate) struct Typed {
 impl RelayClient {
     /// `None` if the session has ended.
     pub(crate) fn open(session: &SessionDir) -> Result<Option<RelayClient>> {
-        let Some(stream) = reach::connect(session)? else {
-            return Ok(None);
-        };
+        let Some(stream) = reach::connect(session)? else { return Ok(None) };
         let what = format!("reach the relay of session '{}'", session.handle());
         if !socket::leads_to_us_or_root(&stream).trying(&what)? {
             return Err(Failure::failed(format!("cannot {what}: it belongs to another user")));
@@ -260,10 +258,7 @@ impl RelayClient {
     /// The PID of the child's keeper; `None` if the relay itself is the
     /// parent, or the keeper has gone.
     pub(crate) fn keeper(&mut self) -> Result<Option<u32>> {
-        match self.ask(&RelayRequest::Keeper)? {
-            Some(Response::Keeper { pid }) => Ok(pid),
-            _ => Ok(None),
-        }
+        if let Some(Response::Keeper { pid }) = self.ask(&RelayRequest::Keeper)? { Ok(pid) } else { Ok(None) }
     }
 
     /// Waits for exclusive access to the session, and has it as long as this connection lasts; returns the

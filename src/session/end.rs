@@ -408,9 +408,7 @@ impl Members {
             return false;
         }
         let arguments = process.arguments();
-        let [role, handle, sessions, ..] = &arguments[..] else {
-            return false;
-        };
+        let [role, handle, sessions, ..] = &arguments[..] else { return false };
         let Some(handle) = Handle::parse(handle).filter(|_| *role == process.name.as_bytes()) else {
             return false;
         };

@@ -49,10 +49,7 @@ impl Events {
             }
             other => other?,
         };
-        match folder.distrust()? {
-            Some(reason) => Err(io::Error::other(reason)),
-            None => Ok(Events(folder)),
-        }
+        if let Some(reason) = folder.distrust()? { Err(io::Error::other(reason)) } else { Ok(Events(folder)) }
     }
 
     /// The file that a relay holds open as long as it lives.

@@ -384,9 +384,7 @@ impl Folder {
 
     /// Does this name still refer to `file`?
     pub(crate) fn still_names(&self, name: &str, file: &impl AsFd) -> bool {
-        let (Ok(named), Ok(held)) = (self.stat(OsStr::new(name)), fs::fstat(file)) else {
-            return false;
-        };
+        let (Ok(named), Ok(held)) = (self.stat(OsStr::new(name)), fs::fstat(file)) else { return false };
         (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)
     }
 

@@ -69,10 +69,7 @@ pub(crate) fn check<'a>(
         }
         !is_there
     });
-    match taken {
-        Some(name) => Err((name, io::ErrorKind::AlreadyExists.into())),
-        None => Ok(wanted),
-    }
+    if let Some(name) = taken { Err((name, io::ErrorKind::AlreadyExists.into())) } else { Ok(wanted) }
 }
 
 /// Rejects names that are directories.

@@ -56,10 +56,7 @@ pub(crate) fn wait(file: &File, name: &str, kind: LockKind, deadline: Deadline) 
         return Ok(());
     }
     let holder = holder(file);
-    let who = match &holder {
-        Some(pid) => format!("process {pid}"),
-        None => "another process".to_owned(),
-    };
+    let who = if let Some(pid) = &holder { format!("process {pid}") } else { "another process".to_owned() };
     let stopped = holder.map(processes::stopped).unwrap_or_default();
     let why = format!("{who} has '{name}' locked{stopped}");
     Err(io::Error::new(io::ErrorKind::TimedOut, why))

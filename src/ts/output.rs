@@ -199,9 +199,7 @@ pub(crate) fn gap(
     max: Option<u64>,
 ) -> io::Result<Option<Range<u64>>> {
     let reach = |range, most| reach(log, range, cuts, filter.clone(), most);
-    let Some(max) = max.filter(|max| range.end.saturating_sub(range.start) > *max) else {
-        return Ok(None);
-    };
+    let Some(max) = max.filter(|max| range.end.saturating_sub(range.start) > *max) else { return Ok(None) };
     let (first, last) = (max / 2, max - max / 2);
     let (Some(_), Some(start)) = (reach(range.clone(), max)?.1, reach(range.clone(), first)?.1) else {
         return Ok(None);
@@ -320,10 +318,7 @@ fn is_within_character(byte: u8) -> bool {
 
 /// The rest of a range.
 pub(crate) fn parts(range: &Range<u64>, gap: Option<&Range<u64>>) -> Vec<Range<u64>> {
-    match gap {
-        Some(gap) => vec![range.start..gap.start, gap.end..range.end],
-        None => vec![range.clone()],
-    }
+    if let Some(gap) = gap { vec![range.start..gap.start, gap.end..range.end] } else { vec![range.clone()] }
 }
 
 /// The same within the words of a failure.

@@ -506,10 +506,7 @@ impl SingleCall {
 pub(crate) fn machines(on: &[OsString]) -> Result<Vec<Option<MachineName>>> {
     let mut machines: Vec<Option<MachineName>> = Vec::new();
     for word in on {
-        let named = match word == name::ALL {
-            true => all()?,
-            false => vec![Some(name::parse(word.as_bytes())?)],
-        };
+        let named = if word == name::ALL { all()? } else { vec![Some(name::parse(word.as_bytes())?)] };
         for machine in named {
             if !machines.contains(&machine) {
                 machines.push(machine);

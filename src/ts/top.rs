@@ -369,10 +369,7 @@ impl Top<'_> {
             if has_more || is_over {
                 key_ends = Deadline::NEVER;
             }
-            let mut keys = match is_over {
-                true => self.keys.finish(),
-                false => Vec::new(),
-            };
+            let mut keys = if is_over { self.keys.finish() } else { Vec::new() };
             let mut stirred = Vec::new();
             for event in events {
                 match event {
@@ -560,10 +557,7 @@ impl Top<'_> {
         let names: Vec<String> = window.iter().map(|address| self.model.name(address)).collect();
         let overviews = window.iter().filter_map(|address| self.model.overview(address));
         let columns = Columns::of(overviews.clone().zip(&names), Some(cols));
-        let columns = match &self.columns {
-            Some(before) => columns.at_least(before),
-            None => columns,
-        };
+        let columns = if let Some(before) = &self.columns { columns.at_least(before) } else { columns };
         let now = SystemTime::now();
         let next = overviews.filter_map(|overview| overview.next_age(now)).min();
         self.older = next.map_or(Deadline::NEVER, Deadline::after);

@@ -210,10 +210,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     match &watch.met {
         Some(met) if met.is_failure() => Err(Failure::quiet()),
         Some(met) if met.condition == "input" && !conditions.input => {
-            match passed_over(&session, offset..met.offset)? {
-                Some(why) => Err(why),
-                None => Ok(()),
-            }
+            if let Some(why) = passed_over(&session, offset..met.offset)? { Err(why) } else { Ok(()) }
         }
         Some(_) => Ok(()),
         None => Err(with_hint(&session, &conditions, watch.in_vain(&over?, timeout))),
@@ -546,10 +543,7 @@ fn print(session: &SessionDir, output: &[u8], told: &Told, deadline: Deadline) -
         .bytes_or_null("terminal", doing.map(|doing| doing.word().as_bytes()))
         .bytes_or_null("question", question.as_ref().map(|question| question.as_bytes()))
         .number("offset", end);
-    let object = match left_out {
-        Some(count) => object.number("left_out", count),
-        None => object,
-    };
+    let object = if let Some(count) = left_out { object.number("left_out", count) } else { object };
     cli::print(object.count_if_any("lost", lost).line())
 }
 

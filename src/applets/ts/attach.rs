@@ -154,10 +154,7 @@ impl Follower<'_> {
     fn resize(&mut self, size: SizeSince) -> Result<()> {
         self.size = Some(size);
         self.show(size.offset)?;
-        match self.frames {
-            Some(_) => self.print(&frames::resize(size.cols, size.rows)),
-            None => Ok(()),
-        }
+        if self.frames.is_some() { self.print(&frames::resize(size.cols, size.rows)) } else { Ok(()) }
     }
 
     /// Prints the output up to `end`.

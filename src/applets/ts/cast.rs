@@ -123,10 +123,7 @@ impl Cast {
             None => header,
         };
         let header = header.bytes("command", &session.command()?);
-        let header = match title {
-            Some(title) => header.bytes("title", title),
-            None => header,
-        };
+        let header = if let Some(title) = title { header.bytes("title", title) } else { header };
         let header = header.object_or_null("env", Some(Object::new().text("TERM", "xterm-256color")));
         cli::written(self.stdout.write_all(header.line().as_bytes()))
     }

@@ -243,10 +243,7 @@ impl Notifier {
             self.running.push(start(command_line, &notice.json().line())?);
         }
         if let Some(url) = &self.ways.url {
-            let body = match self.ways.plain {
-                true => line.clone(),
-                false => notice.json().text("text", &line).value(),
-            };
+            let body = if self.ways.plain { line.clone() } else { notice.json().text("text", &line).value() };
             let kind = if self.ways.plain { "text/plain; charset=utf-8" } else { "application/json" };
             // All of it on its standard input: everybody sees arguments.
             let config = format!(

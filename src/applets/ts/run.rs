@@ -427,10 +427,7 @@ impl<'a> Run<'a> {
         );
         self.type_in(&self.handover.keys.clone())?;
         if by == DeliveredBy::DrawnLine {
-            let drawn = match &self.inner {
-                Some(_) => self.await_echo()?,
-                None => self.await_drawn()?,
-            };
+            let drawn = if self.inner.is_some() { self.await_echo()? } else { self.await_drawn()? };
             if self.wishes.deadline.has_passed() {
                 self.relay.interrupt()?;
                 return Err(too_late(self.session, self.wishes, "its shell does not read"));

@@ -88,10 +88,7 @@ impl Input {
     /// How long it must have waited for views of many sessions: a program that has the keyboard may still
     /// draw something.
     pub(crate) fn needed(&self) -> Duration {
-        match self.reads {
-            Some(Reads::Raw | Reads::Far) => HELD_LONG,
-            _ => HELD,
-        }
+        if let Some(Reads::Raw | Reads::Far) = self.reads { HELD_LONG } else { HELD }
     }
 
     /// The state to report at `now`, which is since 1970.

@@ -150,9 +150,7 @@ impl MarkParser {
         let mut at = 0;
         while at < bytes.len() {
             if self.held.is_empty() {
-                let Some(ahead) = memchr(ESC, &bytes[at..]) else {
-                    break;
-                };
+                let Some(ahead) = memchr(ESC, &bytes[at..]) else { break };
                 at += ahead;
                 self.start = self.offset + at as u64;
                 self.held.push(ESC);

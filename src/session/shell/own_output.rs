@@ -106,10 +106,8 @@ pub(crate) fn sequences(bytes: &[u8], over: bool) -> Option<usize> {
             [] | [0x1b, ..] => None,
             _ => return Some(0),
         };
-        match length {
-            Some(length) => at += length,
-            None => return over.then_some(0),
-        }
+        let Some(length) = length else { return over.then_some(0) };
+        at += length;
     }
 }
 

@@ -204,10 +204,7 @@ impl Task<'_> {
 
     fn line(&self) -> String {
         let line = trimmed(self.command);
-        match line.len() > LONGEST_SHOWN {
-            true => quoted_bytes(&self.loading()),
-            false => quoted_bytes(line),
-        }
+        if line.len() > LONGEST_SHOWN { quoted_bytes(&self.loading()) } else { quoted_bytes(line) }
     }
 }
 

@@ -309,10 +309,7 @@ impl Viewer<'_> {
     }
 
     fn take_hint(&mut self) -> Result<()> {
-        match self.hint.take() {
-            Some(_) => self.draw(),
-            None => Ok(()),
-        }
+        if self.hint.take().is_some() { self.draw() } else { Ok(()) }
     }
 
     /// Takes more of the log, once all before it is written.

@@ -642,10 +642,7 @@ impl<'a> SessionWatch<'a> {
         // We use the cursor's row, because text may follow below it, as in prompt_toolkit.
         let screen = ScreenCache::look_at(self.session, &self.log, offset)?.screen;
         let stands = text::asks(&screen.before_cursor());
-        let asked = match self.typed_at {
-            Some(typed_at) => self.line_before(typed_at)?.1,
-            None => false,
-        };
+        let asked = if let Some(typed_at) = self.typed_at { self.line_before(typed_at)?.1 } else { false };
         let answered = match self.typed_at {
             // tmux draws its rows, and ends none.
             Some(typed_at) if screen.is_alternate() => offset > typed_at,

@@ -80,10 +80,7 @@ fn spans(session: &SessionDir, entries: &[CommandEntry]) -> String {
             attributes.push(attribute("process.working_directory", "stringValue", folder));
         }
         let span = Object::new().text("traceId", &trace).text("spanId", &span_of(entry));
-        let span = match parent {
-            Some(parent) => span.text("parentSpanId", &parent),
-            None => span,
-        };
+        let span = if let Some(parent) = parent { span.text("parentSpanId", &parent) } else { span };
         let status = Object::new().number("code", if entry.has_failed() { 2 } else { 0 });
         let span = span
             .text("name", program)
