@@ -3,7 +3,7 @@
 /// ANSI's modes, which have numbers of their own.
 pub(super) const ANSI: u16 = 1 << 15;
 
-/// A mode, by its place in [`MODES`].
+/// A mode, by its place in [`NUMBERS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mode(u8);
 
@@ -21,82 +21,26 @@ enum At {
 use At::*;
 
 /// Those that can be set. Some change nothing here: of a keyboard, of a mouse, of a window.
-const MODES: [(u16, At); 55] = [
-    (7, Set),
-    (ANSI + 4, Reset),
-    (25, Set),
-    (45, Reset),
-    (1045, Reset),
-    (ANSI + 20, Off),
-    (41, Off),
-    (69, Reset),
-    (40, Off),
-    (2026, Reset),
-    (3, Off),
-    (5, Off),
-    (ANSI + 2, Reset),
-    (ANSI + 12, Off),
-    (1, Reset),
-    (4, Off),
-    (9, Off),
-    (12, Off),
-    (18, Off),
-    (19, On),
-    (30, Off),
-    (35, Off),
-    (42, Reset),
-    (44, Off),
-    (46, Off),
-    (66, Reset),
-    (67, Off),
-    (95, Off),
-    (1000, Off),
-    (1001, Off),
-    (1002, Off),
-    (1003, Off),
-    (1004, Off),
-    (1005, Off),
-    (1006, Off),
-    (1007, Off),
-    (1010, Off),
-    (1011, Off),
-    (1015, Off),
-    (1016, Off),
-    (1034, Off),
-    (1035, On),
-    (1036, On),
-    (1037, Off),
-    (1039, Off),
-    (1040, Off),
-    (1041, Off),
-    (1042, Off),
-    (1043, Off),
-    (1046, On),
-    (2004, Reset),
-    (2031, Off),
-    (2048, Off),
-    (1070, On),
-    (80, Off),
+#[rustfmt::skip]
+const NUMBERS: [u16; 55] = [
+    7, ANSI + 4, 25, 45, 1045, ANSI + 20, 41, 69, 40, 2026, 3, 5, ANSI + 2, ANSI + 12, 1, 4, 9, 12, 18, 19,
+    30, 35, 42, 44, 46, 66, 67, 95, 1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007, 1010, 1011, 1015, 1016,
+    1034, 1035, 1036, 1037, 1039, 1040, 1041, 1042, 1043, 1046, 2004, 2031, 2048, 1070, 80,
 ];
 
-/// Modes that are always off: DECRQM distinguishes them from unknown ones. DECARM, and of
-/// ANSI GATM, SRTM, VEM, HEM, PUM, FEAM, FETM, MATM, TTM, SATM, TSM and EBM; and DECHCCM.
-const NEVER: [u16; 14] = [
-    8,
-    60,
-    ANSI + 1,
-    ANSI + 5,
-    ANSI + 7,
-    ANSI + 10,
-    ANSI + 11,
-    ANSI + 13,
-    ANSI + 14,
-    ANSI + 15,
-    ANSI + 16,
-    ANSI + 17,
-    ANSI + 18,
-    ANSI + 19,
-];
+/// Is it a mode of ANSI's, and which one?
+fn split(number: u16) -> (bool, u16) {
+    (number & ANSI != 0, number & !ANSI)
+}
+
+fn at(number: u16) -> At {
+    match split(number) {
+        (false, 7 | 25) => Set,
+        (false, 19 | 1035 | 1036 | 1046 | 1070) => On,
+        (false, 1 | 42 | 45 | 66 | 69 | 1045 | 2004 | 2026) | (true, 2 | 4) => Reset,
+        _ => Off,
+    }
+}
 
 impl Mode {
     /// DECAWM.
@@ -119,19 +63,20 @@ impl Mode {
     pub(super) const UPDATES: Mode = Mode(9);
 
     pub(super) fn of(number: u16) -> Option<Mode> {
-        MODES.iter().position(|(known, _)| *known == number).map(|at| Mode(at as u8))
+        NUMBERS.iter().position(|known| *known == number).map(|at| Mode(at as u8))
     }
 }
 
-/// Is it one that is always off?
+/// Is it one that is always off? DECRQM distinguishes them from unknown ones. They are DECARM, and of
+/// ANSI GATM, SRTM, VEM, HEM, PUM, FEAM, FETM, MATM, TTM, SATM, TSM and EBM; and DECHCCM.
 pub(super) fn is_never_set(number: u16) -> bool {
-    NEVER.contains(&number)
+    matches!(split(number), (false, 8 | 60) | (true, 1 | 5 | 7 | 10 | 11 | 13..=19))
 }
 
 /// Which are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Modes {
-    // A bit for each of `MODES`.
+    // A bit for each of `NUMBERS`.
     set: u64,
     /// As XTSAVE has kept them.
     saved: u64,
@@ -145,7 +90,7 @@ impl Default for Modes {
 }
 
 fn bits(is: fn(At) -> bool) -> u64 {
-    let ones = MODES.iter().enumerate().filter(|(_, (_, at))| is(*at));
+    let ones = NUMBERS.into_iter().enumerate().filter(|(_, number)| is(at(*number)));
     ones.fold(0, |bits, (place, _)| bits | 1 << place)
 }
 
@@ -177,7 +122,7 @@ impl Modes {
     }
 
     pub(super) fn decode([set, saved]: [u64; 2]) -> Option<Modes> {
-        ((set | saved) >> MODES.len() == 0).then_some(Modes { set, saved })
+        ((set | saved) >> NUMBERS.len() == 0).then_some(Modes { set, saved })
     }
 }
 
@@ -201,9 +146,9 @@ mod tests {
         ] {
             assert_eq!(Mode::of(number), Some(mode), "{number}");
         }
-        let numbers: std::collections::HashSet<_> = MODES.iter().map(|(number, _)| number).collect();
-        assert_eq!(numbers.len(), MODES.len());
-        assert!(!NEVER.iter().any(|number| numbers.contains(number)));
+        let numbers = std::collections::HashSet::from(NUMBERS);
+        assert_eq!(numbers.len(), NUMBERS.len());
+        assert!(!NUMBERS.into_iter().any(is_never_set));
     }
 
     #[test]
