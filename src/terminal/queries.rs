@@ -446,32 +446,15 @@ impl KittyFlags {
     }
 }
 
-/// The DEC private modes that are known, those that are set at first being so.
-const MODES: [(u16, bool); 23] = [
-    (1, false),
-    (6, false),
-    (7, true),
-    (9, false),
-    (12, false),
-    (25, true),
-    (45, false),
-    (47, false),
-    (66, false),
-    (1000, false),
-    (1002, false),
-    (1003, false),
-    (1004, false),
-    (1005, false),
-    (1006, false),
-    (1007, false),
-    (1015, false),
-    (1016, false),
-    (1047, false),
-    (1048, false),
-    (1049, false),
-    (2004, false),
-    (2048, false),
+/// The DEC private modes that are known.
+const MODES: [u16; 23] = [
+    1, 6, 7, 9, 12, 25, 45, 47, 66, 1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1016, 1047, 1048, 1049,
+    2004, 2048,
 ];
+
+fn is_set_at_first(mode: u16) -> bool {
+    matches!(mode, 7 | 25)
+}
 
 /// The modes (DEC's private ones, IRM, and that of the keypad) as a program has set
 /// them by what it printed.
@@ -485,7 +468,7 @@ pub(crate) struct PrivateModes {
 
 impl Default for PrivateModes {
     fn default() -> PrivateModes {
-        let set = MODES.iter().enumerate().filter(|(_, (_, set))| *set);
+        let set = MODES.into_iter().enumerate().filter(|(_, mode)| is_set_at_first(*mode));
         PrivateModes { private: set.fold(0, |bits, (at, _)| bits | 1 << at), inserts: false, keypad: false }
     }
 }
@@ -510,20 +493,18 @@ impl PrivateModes {
     /// DECSTR leaves alone what is not about writing and the keyboard.
     fn soft_reset(&mut self) {
         (self.inserts, self.keypad) = (false, false);
-        for (mode, set) in MODES.into_iter().filter(|(mode, _)| matches!(mode, 1 | 6 | 7 | 25 | 2004)) {
-            self.set(mode, set);
-        }
+        [1, 6, 7, 25, 2004].into_iter().for_each(|mode| self.set(mode, is_set_at_first(mode)));
     }
 
     fn set(&mut self, mode: u16, on: bool) {
-        if let Some(at) = MODES.iter().position(|(known, _)| *known == mode) {
+        if let Some(at) = MODES.iter().position(|known| *known == mode) {
             self.private = self.private & !(1 << at) | u32::from(on) << at;
         }
     }
 
     /// Is a private mode set? An unknown one is not.
     pub(crate) fn has(&self, mode: u16) -> bool {
-        MODES.iter().position(|(known, _)| *known == mode).is_some_and(|at| self.private & 1 << at != 0)
+        MODES.iter().position(|known| *known == mode).is_some_and(|at| self.private & 1 << at != 0)
     }
 
     /// Has the keypad sequences of its own, by either of the two ways to ask for them?
@@ -535,7 +516,7 @@ impl PrivateModes {
     /// alternate screen and reports of its size.
     pub(crate) fn change(&self, wanted: &PrivateModes) -> String {
         let mut text = String::new();
-        for (mode, _) in MODES.into_iter().filter(|(mode, _)| !matches!(mode, 47 | 1047..=1049 | 2048)) {
+        for mode in MODES.into_iter().filter(|mode| !matches!(mode, 47 | 1047..=1049 | 2048)) {
             if self.has(mode) != wanted.has(mode) {
                 push(&mut text, format_args!("\x1b[?{mode}{}", if wanted.has(mode) { 'h' } else { 'l' }));
             }
