@@ -28,73 +28,49 @@ enum Code {
     Number(u8),
     /// The tab that goes back.
     BackTab,
-    /// A key of the keypad: its character, and the letter after `SS3` in application mode.
-    Keypad(u8, u8),
+    /// A key of the keypad: its character, which is 0x40 below the letter after `SS3` in application mode.
+    Keypad(u8),
     /// A key that is one control character, and what it is with Ctrl.
     Control(u8, u8),
     Character(char),
 }
 
-/// In lower case: tmux's names have no case.
-const NAMES: [(&str, Code); 57] = [
-    ("up", Code::Cursor(b'A')),
-    ("down", Code::Cursor(b'B')),
-    ("right", Code::Cursor(b'C')),
-    ("left", Code::Cursor(b'D')),
-    ("home", Code::Cursor(b'H')),
-    ("end", Code::Cursor(b'F')),
-    ("f1", Code::Function(b'P')),
-    ("f2", Code::Function(b'Q')),
-    ("f3", Code::Function(b'R')),
-    ("f4", Code::Function(b'S')),
-    ("f5", Code::Number(15)),
-    ("f6", Code::Number(17)),
-    ("f7", Code::Number(18)),
-    ("f8", Code::Number(19)),
-    ("f9", Code::Number(20)),
-    ("f10", Code::Number(21)),
-    ("f11", Code::Number(23)),
-    ("f12", Code::Number(24)),
-    ("insert", Code::Number(2)),
-    ("ic", Code::Number(2)),
-    ("delete", Code::Number(3)),
-    ("dc", Code::Number(3)),
-    ("pageup", Code::Number(5)),
-    ("pgup", Code::Number(5)),
-    ("ppage", Code::Number(5)),
-    ("pagedown", Code::Number(6)),
-    ("pgdn", Code::Number(6)),
-    ("pgdown", Code::Number(6)),
-    ("npage", Code::Number(6)),
-    ("kp0", Code::Keypad(b'0', b'p')),
-    ("kp1", Code::Keypad(b'1', b'q')),
-    ("kp2", Code::Keypad(b'2', b'r')),
-    ("kp3", Code::Keypad(b'3', b's')),
-    ("kp4", Code::Keypad(b'4', b't')),
-    ("kp5", Code::Keypad(b'5', b'u')),
-    ("kp6", Code::Keypad(b'6', b'v')),
-    ("kp7", Code::Keypad(b'7', b'w')),
-    ("kp8", Code::Keypad(b'8', b'x')),
-    ("kp9", Code::Keypad(b'9', b'y')),
-    ("kpenter", Code::Keypad(b'\r', b'M')),
-    ("kp+", Code::Keypad(b'+', b'k')),
-    ("kp-", Code::Keypad(b'-', b'm')),
-    ("kp*", Code::Keypad(b'*', b'j')),
-    ("kp/", Code::Keypad(b'/', b'o')),
-    ("kp.", Code::Keypad(b'.', b'n')),
-    ("btab", Code::BackTab),
-    ("tab", Code::Control(b'\t', b'\t')),
-    ("enter", Code::Control(b'\r', b'\r')),
-    ("return", Code::Control(b'\r', b'\r')),
-    ("cr", Code::Control(b'\r', b'\r')),
-    ("escape", Code::Control(0x1b, 0x1b)),
-    ("esc", Code::Control(0x1b, 0x1b)),
-    ("bspace", Code::Control(0x7f, 0x08)),
-    ("backspace", Code::Control(0x7f, 0x08)),
-    ("bs", Code::Control(0x7f, 0x08)),
-    ("space", Code::Character(' ')),
-    ("spc", Code::Character(' ')),
-];
+/// The key of a name in lower case: tmux's names have no case.
+fn named(name: &str) -> Option<Code> {
+    Some(match name.as_bytes() {
+        b"up" => Code::Cursor(b'A'),
+        b"down" => Code::Cursor(b'B'),
+        b"right" => Code::Cursor(b'C'),
+        b"left" => Code::Cursor(b'D'),
+        b"home" => Code::Cursor(b'H'),
+        b"end" => Code::Cursor(b'F'),
+        b"f1" => Code::Function(b'P'),
+        b"f2" => Code::Function(b'Q'),
+        b"f3" => Code::Function(b'R'),
+        b"f4" => Code::Function(b'S'),
+        b"f5" => Code::Number(15),
+        b"f6" => Code::Number(17),
+        b"f7" => Code::Number(18),
+        b"f8" => Code::Number(19),
+        b"f9" => Code::Number(20),
+        b"f10" => Code::Number(21),
+        b"f11" => Code::Number(23),
+        b"f12" => Code::Number(24),
+        b"insert" | b"ic" => Code::Number(2),
+        b"delete" | b"dc" => Code::Number(3),
+        b"pageup" | b"pgup" | b"ppage" => Code::Number(5),
+        b"pagedown" | b"pgdn" | b"pgdown" | b"npage" => Code::Number(6),
+        [b'k', b'p', key @ (b'0'..=b'9' | b'+' | b'-' | b'*' | b'/' | b'.')] => Code::Keypad(*key),
+        b"kpenter" => Code::Keypad(b'\r'),
+        b"btab" => Code::BackTab,
+        b"tab" => Code::Control(b'\t', b'\t'),
+        b"enter" | b"return" | b"cr" => Code::Control(b'\r', b'\r'),
+        b"escape" | b"esc" => Code::Control(0x1b, 0x1b),
+        b"bspace" | b"backspace" | b"bs" => Code::Control(0x7f, 0x08),
+        b"space" | b"spc" => Code::Character(' '),
+        _ => return None,
+    })
+}
 
 /// The names that completion offers: the most readable one of each key.
 #[rustfmt::skip]
@@ -137,8 +113,7 @@ pub(crate) fn parse(name: &str) -> Option<Key> {
                 break;
             }
             _ => {
-                let lower = rest.to_ascii_lowercase();
-                key.code = NAMES.iter().find(|(name, _)| lower == *name)?.1;
+                key.code = named(&rest.to_ascii_lowercase())?;
                 break;
             }
         }
@@ -230,8 +205,8 @@ impl Key {
             Code::Control(byte, _) if !all && byte != 0x1b && modifiers == 0 => return None,
             Code::Control(byte, _) => (u32::from(byte), b'u'),
             Code::BackTab => (9, b'u'),
-            Code::Keypad(b'\r', _) => (57414, b'u'),
-            Code::Keypad(character, _) => {
+            Code::Keypad(b'\r') => (57414, b'u'),
+            Code::Keypad(character) => {
                 let at = b"0123456789./*-+".iter().position(|known| *known == character)?;
                 (57399 + at as u32, b'u')
             }
@@ -279,10 +254,10 @@ impl Key {
             }
             (Code::Number(number), 1) => format!("\x1b[{number}~"),
             (Code::Number(number), _) => format!("\x1b[{number};{modifiers}~"),
-            (Code::Keypad(_, letter), _) if application.keypad => {
-                self.after_meta(format!("\x1bO{}", char::from(letter)))
+            (Code::Keypad(character), _) if application.keypad => {
+                self.after_meta(format!("\x1bO{}", char::from(character + 0x40)))
             }
-            (Code::Keypad(character, _), _) => self.after_meta(char::from(character).to_string()),
+            (Code::Keypad(character), _) => self.after_meta(char::from(character).to_string()),
             (Code::BackTab, _) => self.after_meta("\x1b[Z"),
             (Code::Control(_, byte), _) if self.control => self.after_meta(char::from(byte).to_string()),
             (Code::Control(byte, _), _) => self.after_meta(char::from(byte).to_string()),
