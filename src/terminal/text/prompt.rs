@@ -93,15 +93,7 @@ impl AnsweredPrompt {
 
 /// Each number is a `0`.
 fn without_digits(prompt: &str) -> String {
-    let mut form = String::with_capacity(prompt.len());
-    for character in prompt.trim().chars() {
-        match character {
-            '0'..='9' if form.ends_with('0') => {}
-            '0'..='9' => form.push('0'),
-            other => form.push(other),
-        }
-    }
-    form
+    reduced(prompt, false)
 }
 
 /// Are two the same but for what they end with? Some programs draw a prompt anew once they
@@ -114,13 +106,18 @@ pub(crate) fn begin_alike(one: &str, other: &str) -> bool {
 /// The part that similar prompts have in common: without a number that counts up, and the
 /// directory.
 fn form(prompt: &str) -> String {
+    reduced(prompt, true)
+}
+
+fn reduced(prompt: &str, has_directory: bool) -> String {
     let mut form = String::with_capacity(prompt.len());
     let mut characters = prompt.trim().chars().peekable();
     while let Some(character) = characters.next() {
         if character.is_ascii_digit() {
             while characters.next_if(char::is_ascii_digit).is_some() {}
             form.push('0');
-        } else if matches!(character, '/' | '~')
+        } else if has_directory
+            && matches!(character, '/' | '~')
             && form.chars().last().is_none_or(|last| !last.is_alphanumeric())
         {
             let of_path = |character: &char| !character.is_whitespace() && !"$#%>)]:|".contains(*character);
