@@ -6,7 +6,8 @@
 use super::{
     Screen,
     grid::LONGEST_HISTORY,
-    line::{Colour, Line, Pen},
+    line::{Line, Pen},
+    shown::push_colour,
 };
 
 /// How rows are captured.
@@ -91,64 +92,37 @@ fn push_change(old: Pen, new: Pen, text: &mut String) {
     if old == new {
         return;
     }
-    const STYLES: [(u32, &str); 7] = [
-        (Pen::BOLD, "1"),
-        (Pen::DIM, "2"),
-        (Pen::ITALIC, "3"),
-        (0, "4"),
-        (Pen::BLINK, "5"),
-        (Pen::INVERSE, "7"),
-        (Pen::HIDDEN, "8"),
-    ];
-    const LATER: [(u32, &str); 2] = [(Pen::STRUCK, "9"), (Pen::OVERLINE, "5:3")];
-    const UNDERLINES: [&str; 5] = ["4", "4:2", "4:3", "4:4", "4:5"];
-    let styles = Pen::BOLD
-        | Pen::DIM
-        | Pen::ITALIC
-        | Pen::BLINK
-        | Pen::INVERSE
-        | Pen::HIDDEN
-        | Pen::STRUCK
-        | Pen::OVERLINE;
-    let is_removed =
-        old.style & !new.style & styles != 0 || (old.underline() != 0 && old.underline() != new.underline());
+    let is_removed = old.style & !new.style & !Pen::UNDERLINE != 0
+        || (old.underline() != 0 && old.underline() != new.underline());
     let before = if is_removed { Pen { style: 0, ..old } } else { old };
-    let mut codes: Vec<&str> = if is_removed { vec!["0"] } else { Vec::new() };
-    let mut push = |styles: &[(u32, &'static str)]| {
-        for (style, code) in styles {
-            match style {
-                0 if new.underline() == 1 && before.underline() != 1 => codes.push(code),
-                0 => {}
-                style if new.has(*style) && !before.has(*style) => codes.push(code),
-                _ => {}
-            }
-        }
-    };
-    push(&STYLES);
-    push(&LATER[..1]);
-    if new.underline() > 1 && before.underline() != new.underline() {
-        codes.push(UNDERLINES[new.underline() as usize - 1]);
-    }
-    if new.has(Pen::OVERLINE) && !before.has(Pen::OVERLINE) {
-        codes.push(LATER[1].1);
-    }
+    let is_new = |style: u32| new.has(style) && !before.has(style);
+    let is_underlined = |kind: u32| new.underline() == kind && before.underline() != kind;
+    let codes = [
+        (is_removed, "0"),
+        (is_new(Pen::BOLD), "1"),
+        (is_new(Pen::DIM), "2"),
+        (is_new(Pen::ITALIC), "3"),
+        (is_underlined(1), "4"),
+        (is_new(Pen::BLINK), "5"),
+        (is_new(Pen::INVERSE), "7"),
+        (is_new(Pen::HIDDEN), "8"),
+        (is_new(Pen::STRUCK), "9"),
+        (is_underlined(2), "4:2"),
+        (is_underlined(3), "4:3"),
+        (is_underlined(4), "4:4"),
+        (is_underlined(5), "4:5"),
+        (is_new(Pen::OVERLINE), "5:3"),
+    ];
+    let codes: Vec<&str> = codes.into_iter().filter(|(is_sent, _)| *is_sent).map(|(_, code)| code).collect();
     if !codes.is_empty() {
         *text += &format!("\x1b[{}m", codes.join(";"));
     }
     for (old, new, base) in [(old.foreground, new.foreground, 30), (old.background, new.background, 40)] {
         if old != new || is_removed {
-            *text += &format!("\x1b[{}m", code(new, base));
+            *text += "\x1b[";
+            push_colour(new, base, text);
+            text.push('m');
         }
-    }
-}
-
-fn code(colour: Colour, base: u32) -> String {
-    match (colour.index(), colour.parts()) {
-        (Some(index @ 0..8), _) => (base + u32::from(index)).to_string(),
-        (Some(index @ 8..16), _) => (base + 52 + u32::from(index)).to_string(),
-        (Some(index), _) => format!("{};5;{index}", base + 8),
-        (_, Some([red, green, blue])) => format!("{};2;{red};{green};{blue}", base + 8),
-        _ => (base + 9).to_string(),
     }
 }
 

@@ -281,8 +281,12 @@ fn push_pen(pen: Pen, text: &mut String) {
         1 => *text += ";4",
         kind => push(text, format_args!(";4:{kind}")),
     }
-    push_colour(pen.foreground, 30, text);
-    push_colour(pen.background, 40, text);
+    for (colour, base) in [(pen.foreground, 30), (pen.background, 40)] {
+        if colour != Colour::DEFAULT {
+            text.push(';');
+            push_colour(colour, base, text);
+        }
+    }
     // With colons: a terminal that does not know it takes the numbers for styles of their own.
     match (pen.underline_colour.index(), pen.underline_colour.parts()) {
         (Some(index), _) => push(text, format_args!(";58:5:{index}")),
@@ -292,12 +296,13 @@ fn push_pen(pen: Pen, text: &mut String) {
     text.push('m');
 }
 
-fn push_colour(colour: Colour, base: u8, text: &mut String) {
+/// The numbers by which SGR chooses a colour; the `base` is 30 for that of text and 40 for the background.
+pub(super) fn push_colour(colour: Colour, base: u8, text: &mut String) {
     match (colour.index(), colour.parts()) {
-        (Some(index @ 0..8), _) => push(text, format_args!(";{}", base + index)),
-        (Some(index @ 8..16), _) => push(text, format_args!(";{}", base + 60 + index - 8)),
-        (Some(index), _) => push(text, format_args!(";{};5;{index}", base + 8)),
-        (_, Some([red, green, blue])) => push(text, format_args!(";{};2;{red};{green};{blue}", base + 8)),
-        _ => {}
+        (Some(index @ 0..8), _) => push(text, format_args!("{}", base + index)),
+        (Some(index @ 8..16), _) => push(text, format_args!("{}", base + 52 + index)),
+        (Some(index), _) => push(text, format_args!("{};5;{index}", base + 8)),
+        (_, Some([red, green, blue])) => push(text, format_args!("{};2;{red};{green};{blue}", base + 8)),
+        _ => push(text, format_args!("{}", base + 9)),
     }
 }
