@@ -177,8 +177,7 @@ mod tests {
         entries[0].describe(first.into(), &mut numbers);
         assert_eq!(changes(&entries, &view), [first]);
         entries[0].describe(first.into(), &mut numbers);
-        let mut screen = Screen::new(20, 3);
-        screen.feed(b"\x1b]2;title\x07shown");
+        let screen = Screen::showing(20, 3, b"\x1b]2;title\x07shown");
         entries[1].frame.take(&screen, &mut numbers);
         assert!(changes(&entries, &view).is_empty());
         view.large.push("00000002".into());

@@ -282,9 +282,7 @@ pub(crate) fn beside_prompt(session: &SessionDir, log: &OutputLog, offset: u64) 
     cache.advance(session, log, offset)?;
     let screen = cache.screen;
     // With unlimited width it does not wrap.
-    let mut alone = Screen::new(u16::MAX, 2);
-    alone.feed(prompt);
-    let (row, end) = alone.cursor();
+    let (row, end) = Screen::showing(u16::MAX, 2, prompt).cursor();
     Ok(if row == 1 { screen.before_last(end - 1) } else { String::new() })
 }
 

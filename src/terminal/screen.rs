@@ -199,6 +199,13 @@ impl Screen {
         }
     }
 
+    /// A screen to which these bytes were written.
+    pub(crate) fn showing(cols: u16, rows: u16, bytes: &[u8]) -> Screen {
+        let mut screen = Screen::new(cols, rows);
+        screen.feed(bytes);
+        screen
+    }
+
     fn cols(&self) -> usize {
         self.grid.cols
     }

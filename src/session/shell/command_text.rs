@@ -24,8 +24,7 @@ pub(crate) fn command_text(row: &[u8], drawn: &[u8], cols: u16, dialect: Dialect
     let is_fish = dialect == Dialect::Fish;
     let newlines = memchr::memchr_iter(b'\n', drawn).count();
     let rows = (newlines + (row.len() + drawn.len()) / usize::from(cols.max(1)) + 3).min(MOST_ROWS);
-    let mut screen = Screen::new(cols, rows as u16);
-    screen.feed(row);
+    let mut screen = Screen::showing(cols, rows as u16, row);
     // The start of the line drawn now, behind its prompt; and the lines before it.
     let (mut from, mut lines, mut at) = (screen.place_after(), Vec::new(), 0);
     loop {
@@ -84,8 +83,7 @@ fn draw(screen: &mut Screen, mut drawn: &[u8], cols: u16) {
 /// Does the drawing end at the end of a row, where busybox continues in the next one?
 pub(crate) fn fills_row(row: &[u8], drawn: &[u8], cols: u16) -> bool {
     let Some(drawn) = drawn.strip_suffix(NEXT_ROW) else { return false };
-    let mut screen = Screen::new(cols, MOST_ROWS as u16);
-    screen.feed(row);
+    let mut screen = Screen::showing(cols, MOST_ROWS as u16, row);
     draw(&mut screen, drawn, cols);
     screen.place_after().1 == usize::from(cols)
 }

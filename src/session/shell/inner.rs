@@ -180,8 +180,7 @@ impl Drawn {
     pub(crate) fn of(size: Size, before: &[u8], echo: &[u8]) -> Drawn {
         /// All our lines have fewer rows.
         const ROWS: u16 = 200;
-        let mut screen = Screen::new(size.cols, ROWS);
-        screen.feed(before);
+        let mut screen = Screen::showing(size.cols, ROWS, before);
         let (row, col) = screen.cursor();
         screen.feed(echo);
         let shown: String = screen.lines(0).concat();

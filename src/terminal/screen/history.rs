@@ -149,8 +149,7 @@ mod tests {
 
     #[test]
     fn a_damaged_line_is_empty_and_a_damaged_head_is_no_history() {
-        let mut screen = Screen::new(20, 1);
-        screen.feed(b"abc\r\ndef\r\n");
+        let screen = Screen::showing(20, 1, b"abc\r\ndef\r\n");
         let saved = screen.grid.history.saved().to_vec();
         assert!(History::resumed(&saved, 1).is_none());
         assert!(History::resumed(&saved[..saved.len() - 1], 2).is_none());

@@ -408,8 +408,7 @@ mod tests {
 
     #[test]
     fn letters_lines_and_what_is_in_no_font_are_drawn() {
-        let mut screen = Screen::new(6, 2);
-        screen.feed("\x1b[?25lA─╮漢\r\n\x1b[7m \x1b[0m\u{10330}".as_bytes());
+        let screen = Screen::showing(6, 2, "\x1b[?25lA─╮漢\r\n\x1b[7m \x1b[0m\u{10330}".as_bytes());
         let rows = shown(&screen);
         assert_eq!((rows.len(), rows[0].len()), (2 * ROWS + 2 * MARGIN, 6 * COLS + 2 * MARGIN));
         let cell = |col: usize, row: usize| -> Vec<String> {

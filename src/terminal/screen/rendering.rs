@@ -143,9 +143,7 @@ mod tests {
 
     #[test]
     fn earlier_output_is_left_out_except_on_the_same_line() {
-        let mut screen = Screen::new(10, 4);
-        screen.feed(b"before\r\n>>> ");
-        let mut rendering = Rendering::new(screen, false);
+        let mut rendering = Rendering::new(Screen::showing(10, 4, b"before\r\n>>> "), false);
         rendering.feed(b"1+1\r\n2\r\n3\r\n4\r\n5\r\n>>> ");
         assert_eq!(rendering.finish().text, ">>> 1+1\n2\n3\n4\n5\n>>> ");
     }

@@ -107,9 +107,7 @@ mod tests {
     use super::*;
 
     fn shown(bytes: &[u8]) -> Vec<Span> {
-        let mut screen = Screen::new(20, 2);
-        screen.feed(bytes);
-        screen.spans(0, 20).next().unwrap()
+        Screen::showing(20, 2, bytes).spans(0, 20).next().unwrap()
     }
 
     #[test]
@@ -135,8 +133,7 @@ mod tests {
     #[test]
     fn no_stretch_goes_beyond_the_columns() {
         assert_eq!(shown(b"").len(), 0);
-        let mut screen = Screen::new(20, 1);
-        screen.feed("aaaaaaaaa漢漢".as_bytes());
+        let screen = Screen::showing(20, 1, "aaaaaaaaa漢漢".as_bytes());
         let row: String = screen.spans(0, 10).next().unwrap().iter().map(|span| span.text.clone()).collect();
         assert_eq!(row, "aaaaaaaaa漢");
     }

@@ -791,10 +791,8 @@ mod tests {
 
     #[test]
     fn runs_are_short_and_have_no_blanks_that_could_be_joined() {
-        let mut screen = Screen::new(100, 3);
         let text = "one two  three four five six seven eight\r\n".to_owned() + &"x".repeat(70) + "é漢a";
-        screen.feed(text.as_bytes());
-        let picture = screen.svg(0);
+        let picture = Screen::showing(100, 3, text.as_bytes()).svg(0);
         let runs: Vec<&str> =
             picture.split("</text>").filter_map(|part| part.rsplit_once('>')).map(|(_, run)| run).collect();
         let runs: Vec<&str> = runs.into_iter().filter(|run| !run.trim().is_empty()).collect();
@@ -808,8 +806,7 @@ mod tests {
 
     #[test]
     fn the_cursor_is_a_block_with_the_character_in_it() {
-        let mut screen = Screen::new(10, 2);
-        screen.feed("ab漢\x1b[1;2H".as_bytes());
+        let mut screen = Screen::showing(10, 2, "ab漢\x1b[1;2H".as_bytes());
         let picture = screen.svg(0);
         let block = "<path fill=\"#d0d0d0\" d=\"M18 0h18v38h-18z\"/>";
         let character = "<g fill=\"#101010\">\n<text x=\"18\" y=\"28\">b</text>\n</g>";

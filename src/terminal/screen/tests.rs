@@ -75,8 +75,7 @@ fn check(screen: &Screen, seed: u64) {
 #[test]
 fn a_line_as_long_as_the_history_is_broken_anew() {
     let text: Vec<u8> = (0..1_000_000).map(|n: usize| b'a' + (n / 1_000 % 26) as u8).collect();
-    let mut screen = Screen::new(500, 50);
-    screen.feed(&text);
+    let mut screen = Screen::showing(500, 50, &text);
     for cols in [499, 700, 500] {
         screen.resize(cols, 50);
         let shown = screen.lines(usize::MAX).concat();
@@ -86,8 +85,7 @@ fn a_line_as_long_as_the_history_is_broken_anew() {
 
 #[test]
 fn on_the_widest_screen_an_accent_that_is_pushed_out_is_gone() {
-    let mut screen = Screen::new(u16::MAX, 1);
-    screen.feed("\x1b[1;60001He\u{301}\x1b[1;1H\x1b[10000@".as_bytes());
+    let screen = Screen::showing(u16::MAX, 1, "\x1b[1;60001He\u{301}\x1b[1;1H\x1b[10000@".as_bytes());
     assert_eq!(screen.lines(0), [""]);
     assert!(Screen::resumed(&screen.save()).is_some());
 }
@@ -98,8 +96,7 @@ fn a_screen_is_the_same_however_the_stream_is_cut_kept_and_resumed() {
         let (cols, rows) = size(&mut random);
         let length = random.usize(..120);
         let stream = noise(&mut random, length);
-        let mut whole = Screen::new(cols, rows);
-        whole.feed(&stream);
+        let whole = Screen::showing(cols, rows, &stream);
         check(&whole, seed);
         let mut cut = Screen::new(cols, rows);
         for piece in pieces(&stream, 12, &mut random) {
@@ -263,8 +260,7 @@ fn a_megabyte_of_any_kind_leaves_little() {
 /// Checks how a stream looks on 10 x 4, and where it leaves the cursor.
 #[track_caller]
 fn shows(stream: &str, rows: [&str; 4], cursor: (usize, usize)) {
-    let mut screen = Screen::new(10, 4);
-    screen.feed(stream.as_bytes());
+    let screen = Screen::showing(10, 4, stream.as_bytes());
     assert_eq!((screen.lines(0), screen.cursor()), (rows.map(str::to_owned).to_vec(), cursor), "{stream:?}");
 }
 
@@ -357,12 +353,10 @@ fn protection_and_rectangles_treat_attributes_as_xterm_does() {
         ("\x1b[4mabc\x1b[1m\x1b[1;1;1;2${", "\x1b[0;4m  c\x1b[0m"),
         ("\x1b[4mabc\x1b[1;2;1;2;0$t", "\x1b[0;4mabc\x1b[0m"),
     ] {
-        let mut screen = Screen::new(10, 1);
-        screen.feed(stream.as_bytes());
+        let screen = Screen::showing(10, 1, stream.as_bytes());
         assert_eq!(screen.coloured_lines(0), [row], "{stream:?}");
     }
-    let mut screen = Screen::new(10, 1);
-    screen.feed(b"\x1b[8ma");
+    let screen = Screen::showing(10, 1, b"\x1b[8ma");
     assert_eq!(screen.answer(b"\x1b[1;1;1;1;1;1*y"), "\x1bP1!~FFE0\x1b\\");
 }
 
@@ -375,8 +369,7 @@ fn bytes_that_are_no_text_are_replaced() {
         (b"\xe6\xbc", ""),
         (b"\xed\xa0\x80", "\u{fffd}\u{fffd}\u{fffd}"),
     ] {
-        let mut screen = Screen::new(10, 1);
-        screen.feed(stream);
+        let screen = Screen::showing(10, 1, stream);
         assert_eq!(screen.lines(0), [row], "{}", stream.escape_ascii());
     }
 }
@@ -396,8 +389,7 @@ fn titles_and_colours_are_kept() {
 
 #[test]
 fn the_alignment_pattern_leaves_the_colours_of_the_pen() {
-    let mut screen = Screen::new(2, 2);
-    screen.feed(b"\x1b[1;4;33;44m\x1b#8x\x1b[K");
+    let screen = Screen::showing(2, 2, b"\x1b[1;4;33;44m\x1b#8x\x1b[K");
     assert_eq!(screen.coloured_lines(0), ["\x1b[0;33;44mx\x1b[0;44m \x1b[0m", "EE"]);
 }
 
@@ -412,9 +404,7 @@ fn lines_under_text_have_colours_of_their_own() {
     // The colour is kept even without an underline.
     resumed.feed(b"\x1b[58:5:200m");
     assert_eq!(resumed.answer(b"\x1bP$qm\x1b\\"), "\x1bP1$r0;58:5:200m\x1b\\");
-    let mut screen = Screen::new(2, 1);
-    screen.feed(b"\x1b[4;9;58:2::1:2:3mx");
-    let svg = screen.svg(0);
+    let svg = Screen::showing(2, 1, b"\x1b[4;9;58:2::1:2:3mx").svg(0);
     assert!(
         svg.contains("fill=\"#010203\" d=\"M0 32") && svg.contains("fill=\"#d0d0d0\" d=\"M0 18"),
         "{svg}"
@@ -479,15 +469,13 @@ fn what_is_copied_is_kept_however_it_is_cut_unless_it_is_too_long() {
 
 #[test]
 fn a_screen_that_gets_lower_and_higher_again_keeps_its_lines() {
-    let mut screen = Screen::new(10, 4);
-    screen.feed(b"1\r\n2\r\n3\r\n4");
+    let mut screen = Screen::showing(10, 4, b"1\r\n2\r\n3\r\n4");
     screen.resize(10, 2);
     assert_eq!((screen.lines(0), screen.cursor()), (vec!["3".to_owned(), "4".to_owned()], (2, 2)));
     assert_eq!(screen.lines(9), ["1", "2", "3", "4"]);
     screen.resize(10, 4);
     assert_eq!(screen.lines(0), ["1", "2", "3", "4"]);
-    let mut screen = Screen::new(10, 3);
-    screen.feed(b"0123456789abc\r\n$ ");
+    let mut screen = Screen::showing(10, 3, b"0123456789abc\r\n$ ");
     screen.resize(5, 3);
     assert_eq!(screen.lines(9), ["01234", "56789", "abc", "$"]);
     screen.resize(20, 3);

@@ -235,9 +235,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str, cols: usize, rows: usize) -> (Vec<String>, Option<(usize, usize)>) {
-        let mut screen = Screen::new(10, 6);
-        screen.feed(text.as_bytes());
-        let frame = frame(&screen, cols, rows, false);
+        let frame = frame(&Screen::showing(10, 6, text.as_bytes()), cols, rows, false);
         (frame.rows, frame.cursor)
     }
 

@@ -298,8 +298,7 @@ mod tests {
 
     #[test]
     fn the_frame_fits_into_every_terminal() {
-        let mut screen = Screen::new(80, 24);
-        screen.feed("\x1b[31mred 漢字\r\n\x1b[7m".as_bytes());
+        let mut screen = Screen::showing(80, 24, "\x1b[31mred 漢字\r\n\x1b[7m".as_bytes());
         screen.feed(&b"x".repeat(80 * 24));
         for sessions in [0, 1, 40] {
             let mut model = Model::default();
@@ -335,18 +334,15 @@ mod tests {
             "\x1b[?2026h\x1b[?25l\x1b[24;1H\x1b[1mhello\x1b[0m\x1b[K\x1b[?2026l"
         );
         // Drawing the changes has the same result as drawing everything.
-        let mut followed = Screen::new(80, 24);
-        followed.feed(changes(&TopFrame::default(), &before, 80).as_bytes());
+        let mut followed = Screen::showing(80, 24, changes(&TopFrame::default(), &before, 80).as_bytes());
         followed.feed(changes(&before, &now, 80).as_bytes());
-        let mut anew = Screen::new(80, 24);
-        anew.feed(changes(&TopFrame::default(), &now, 80).as_bytes());
+        let anew = Screen::showing(80, 24, changes(&TopFrame::default(), &now, 80).as_bytes());
         assert_eq!(followed.coloured_lines(0), anew.coloured_lines(0));
     }
 
     #[test]
     fn without_colours_there_are_none() {
-        let mut screen = Screen::new(80, 24);
-        screen.feed(b"\x1b[31mred");
+        let screen = Screen::showing(80, 24, b"\x1b[31mred");
         let mut model = Model::default();
         model.put((0..5).map(|number| overview(number, "bash")).collect());
         let frame = drawn(&mut model, &screen, 80, 24, false);

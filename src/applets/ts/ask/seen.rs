@@ -264,8 +264,7 @@ mod tests {
     use crate::terminal::screen::{Rendering, Screen};
 
     fn seen(screen: &str, typed: &str, output: &str) -> String {
-        let mut before = Screen::new(40, 5);
-        before.feed(screen.as_bytes());
+        let before = Screen::showing(40, 5, screen.as_bytes());
         let mut prompts = Prompts::default();
         let line = before.before_cursor();
         prompts.add(">>> ", false);
