@@ -44,9 +44,7 @@ pub(crate) fn result(tool: ToolName, form: AnswerForm, picture: Option<&str>, en
         return Object::new().objects("content", [picture].into_iter());
     }
     let stdout = if picture.is_some() { b"" } else { &ended.stdout[..] };
-    let Some(mut printed) = printed(stdout) else {
-        return failed("the call printed an invalid answer");
-    };
+    let Some(mut printed) = printed(stdout) else { return failed("the call printed an invalid answer") };
     let is_error = ended.code != 0 && !is_of_the_command(tool, &printed);
     let mut left_out = None;
     if let (true, [(line, fields)]) = (has_a_bound(tool), &mut printed[..])

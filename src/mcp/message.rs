@@ -83,16 +83,10 @@ impl RpcError {
     /// The response that reports it, without the line's end.
     pub(crate) fn answer(&self) -> String {
         let error = Object::new().number("code", self.code).text("message", &self.why);
-        let error = match &self.data {
-            Some(data) => error.json("data", data),
-            None => error,
-        };
+        let error = if let Some(data) = &self.data { error.json("data", data) } else { error };
         let answer = Object::new().text("jsonrpc", "2.0");
         // An unknown id is left out: the protocol has no null there.
-        let answer = match &self.id {
-            Some(id) => answer.json("id", id.json()),
-            None => answer,
-        };
+        let answer = if let Some(id) = &self.id { answer.json("id", id.json()) } else { answer };
         answer.object_or_null("error", Some(error)).value()
     }
 }
@@ -111,16 +105,11 @@ pub(crate) fn read(frame: &[u8]) -> Message {
 
 /// Reads an object; `None` if it is something else.
 pub(crate) fn read_object(text: &str) -> Option<Fields> {
-    match Value::parse(text.as_bytes()) {
-        Ok(Value::Object(fields)) => Some(fields),
-        _ => None,
-    }
+    if let Ok(Value::Object(fields)) = Value::parse(text.as_bytes()) { Some(fields) } else { None }
 }
 
 fn one(value: Value) -> Message {
-    let Value::Object(mut fields) = value else {
-        return invalid(None, "a message must be an object");
-    };
+    let Value::Object(mut fields) = value else { return invalid(None, "a message must be an object") };
     let id = fields.get("id").map(Id::of);
     let known = id.clone().flatten();
     if fields.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {

@@ -282,10 +282,7 @@ fn in_words_of_arguments(text: &str, names: &[String]) -> String {
         let end = part.find(|letter: char| !letter.is_ascii_lowercase() && letter != '-');
         let (option, rest) = part.split_at(end.unwrap_or(part.len()));
         let name = option.replace('-', "_");
-        told += &match names.contains(&name) {
-            true => format!("{name}{rest}"),
-            false => format!("--{part}"),
-        };
+        told += &if names.contains(&name) { format!("{name}{rest}") } else { format!("--{part}") };
     }
     told
 }

@@ -200,10 +200,7 @@ impl Caller {
         done?;
         told?;
         // The lock is free by now: a person may look for hours.
-        match shown {
-            Some(session) => waiting::attach(self, session, call.has('r')),
-            None => Ok(()),
-        }
+        if let Some(session) = shown { waiting::attach(self, session, call.has('r')) } else { Ok(()) }
     }
 
     fn handle(&self, turn: &mut Turn, call: &Call) -> Result<()> {

@@ -272,10 +272,7 @@ impl Cell {
         size: Option<u32>,
         before: bool,
     ) -> Option<()> {
-        let old = match by {
-            Some(pane) => self.of(pane)?.clone(),
-            None => self.clone(),
-        };
+        let old = if let Some(pane) = by { self.of(pane)?.clone() } else { self.clone() };
         let room = old.side(across);
         if room < 2 * LEAST + 1 {
             return None;

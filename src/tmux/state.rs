@@ -877,10 +877,7 @@ impl Session {
         self.last.keep(&|there| *there != index);
         if self.current == index && !self.links.is_empty() {
             let before = at.unwrap_or(0).checked_sub(1).unwrap_or(self.links.len() - 1);
-            self.current = match self.last.is_empty() {
-                true => self.links[before].0,
-                false => self.last.remove(0),
-            };
+            self.current = if self.last.is_empty() { self.links[before].0 } else { self.last.remove(0) };
         }
     }
 }

@@ -290,10 +290,7 @@ impl Parser<'_> {
     fn block(&mut self, word: &mut String) -> Result<()> {
         let mut depth = 1;
         loop {
-            let next = match self.next() {
-                None => return self.error("syntax error"),
-                Some(next) => next,
-            };
+            let Some(next) = self.next() else { return self.error("syntax error") };
             match next {
                 '{' => depth += 1,
                 '}' if depth == 1 => return Ok(()),
@@ -343,10 +340,7 @@ impl Parser<'_> {
         if braced && self.rest.peek() == Some(&'}') {
             self.next();
         }
-        match name.is_empty() {
-            true => word.push('$'),
-            false => *word += &env::var(&name).unwrap_or_default(),
-        }
+        if name.is_empty() { word.push('$') } else { *word += &env::var(&name).unwrap_or_default() }
     }
 }
 

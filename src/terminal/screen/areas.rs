@@ -101,18 +101,12 @@ impl Screen {
 
     /// DECBI.
     pub(super) fn back_index(&mut self) {
-        match self.cursor.col == self.left {
-            true => self.shift_columns(self.left, 1, false),
-            false => self.back(1),
-        }
+        if self.cursor.col == self.left { self.shift_columns(self.left, 1, false) } else { self.back(1) }
     }
 
     /// DECFI.
     pub(super) fn forward_index(&mut self) {
-        match self.cursor.col == self.right {
-            true => self.shift_columns(self.left, 1, true),
-            false => self.forward(1),
-        }
+        if self.cursor.col == self.right { self.shift_columns(self.left, 1, true) } else { self.forward(1) }
     }
 
     /// Does what erases spare protected cells?

@@ -115,9 +115,7 @@ impl Grid {
     /// Adds a character that has no cell of its own to the one before `col`.
     pub(super) fn combine(&mut self, row: usize, col: usize, character: char) {
         let line = &mut self.rows[row];
-        let Some(mut at) = col.checked_sub(1).filter(|at| *at < line.cells.len()) else {
-            return;
-        };
+        let Some(mut at) = col.checked_sub(1).filter(|at| *at < line.cells.len()) else { return };
         if line.cells[at].is_right_half() {
             at = at.saturating_sub(1);
         }
@@ -389,10 +387,7 @@ impl Grid {
             self.retire(line);
         }
         self.returning = returning.min(self.history.len());
-        match cursor.1.checked_sub(gone) {
-            Some(row) => (cursor.0, row),
-            None => (0, 0),
-        }
+        if let Some(row) = cursor.1.checked_sub(gone) { (cursor.0, row) } else { (0, 0) }
     }
 }
 

@@ -71,10 +71,7 @@ impl Screen {
         for row in from.0..=to.0.min(self.height() - 1) {
             let line = &self.grid.rows[row];
             let goes_on = line.wrapped && row < to.0;
-            let length = match goes_on {
-                true => line.cells.len().min(self.cols()),
-                false => self.visible_length(line),
-            };
+            let length = if goes_on { line.cells.len().min(self.cols()) } else { self.visible_length(line) };
             let end = if row == to.0 { length.min(to.1) } else { length };
             for col in if row == from.0 { from.1 } else { 0 }..end {
                 line.push_text(col, &mut text);

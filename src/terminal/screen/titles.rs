@@ -93,10 +93,7 @@ impl Titles {
     /// unchanged.
     pub(super) fn told(&self, title: Option<&str>) -> String {
         let title = title.unwrap_or_default();
-        match self.told_by_digits {
-            true => hex(title.as_bytes()),
-            false => title.chars().map(harmless).collect(),
-        }
+        if self.told_by_digits { hex(title.as_bytes()) } else { title.chars().map(harmless).collect() }
     }
 }
 

@@ -217,10 +217,7 @@ impl Screen {
     pub(super) fn narrow(&mut self) {
         let blank = self.blank();
         if self.grid.narrow(self.cursor.row, self.cursor.after(), blank) {
-            match self.cursor.pending {
-                true => self.cursor.pending = false,
-                false => self.cursor.col -= 1,
-            }
+            if self.cursor.pending { self.cursor.pending = false } else { self.cursor.col -= 1 }
         }
     }
 

@@ -112,9 +112,7 @@ fn is_visible(text: &[u8]) -> bool {
 }
 
 fn without_line_end(line: &[u8]) -> &[u8] {
-    let Some(mut line) = line.strip_suffix(b"\n") else {
-        return line;
-    };
+    let Some(mut line) = line.strip_suffix(b"\n") else { return line };
     while let Some(shorter) = line.strip_suffix(b"\r") {
         line = shorter;
     }

@@ -144,10 +144,7 @@ pub(super) fn unbind_key(_: &Caller, turn: &mut Turn, call: &Call) -> Result<()>
         None if call.has('a') => Ok(None),
         None => Err(Failure::failed("missing key".into())),
     };
-    let name = match is_table(turn, &table[1..]) {
-        true => name,
-        false => name.and(Err(missing_table(&table[1..]))),
-    };
+    let name = if is_table(turn, &table[1..]) { name } else { name.and(Err(missing_table(&table[1..]))) };
     let name = match name {
         Err(_) if call.has('q') => return Ok(()),
         other => other?,

@@ -88,10 +88,7 @@ fn key(call: &Call, word: &str, application: Application) -> Vec<u8> {
     }
     if call.has('H') {
         let code = u32::from_str_radix(word.trim_start_matches("0x"), 16).ok();
-        return match code {
-            Some(byte @ 0..256) => vec![byte as u8],
-            _ => Vec::new(),
-        };
+        return if let Some(byte @ 0..256) = code { vec![byte as u8] } else { Vec::new() };
     }
     let code = word.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
     match code.and_then(char::from_u32) {

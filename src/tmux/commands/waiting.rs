@@ -231,10 +231,7 @@ pub(super) fn wait_for(caller: &Caller, _: &mut Turn, call: &Call) -> Result<()>
     poll::wait_readable(&file, Deadline::NEVER).trying("wait")?;
     file.read_exact(&mut word).trying("wait")?;
     let removed = caller.space.within(|folder| folder.remove_file(fifo.as_ref()));
-    match word == GO {
-        true => removed,
-        false => Err(Failure::failed("server exited".into())),
-    }
+    if word == GO { removed } else { Err(Failure::failed("server exited".into())) }
 }
 
 fn fifo_of(pid: u32) -> String {
@@ -311,9 +308,7 @@ pub(super) fn attach(caller: &Caller, id: u32, read_only: bool) -> Result<()> {
     };
     let mut last = None;
     loop {
-        let Some((handle, name)) = note(true)? else {
-            return cli::print("[exited]\n");
-        };
+        let Some((handle, name)) = note(true)? else { return cli::print("[exited]\n") };
         if last.as_ref() == Some(&handle) {
             note(false)?;
             return cli::print(format!("[detached (from session {name})]\n"));
