@@ -146,7 +146,7 @@ fn end_all(children: &Signals) -> io::Result<()> {
 /// All processes that descend from us, except daemons of ours and what those have started.
 fn below_us() -> io::Result<Vec<Process>> {
     let ends = |process: &Process| !DAEMONS.contains(&&*process.name);
-    let mut found = processes::descendants(std::process::id(), ends)?;
+    let mut found = processes::descendants(std::process::id(), &ends)?;
     found.retain(|process| !process.has_ended());
     Ok(found)
 }

@@ -253,7 +253,7 @@ impl ActivityView {
         let (rows, before) = (screen.lines(0), screen.before_cursor());
         let shown = |row: &str| text::last_line_shown(row.as_bytes());
         // A border does not count as a line.
-        let has_words = |row: &&String| row.contains(char::is_alphanumeric);
+        let has_words = |row: &&String| row.contains(text::is_letter_or_digit);
         let words = rows.iter().rev().find(has_words).and_then(|row| shown(rules::bare(row)));
         self.last_line = words.or_else(|| rows.iter().rev().find_map(|row| shown(row)));
         let seen = rules.and_then(|rules| verdict::look(&rules, &self.front, &self.said, screen));

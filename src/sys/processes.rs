@@ -711,7 +711,7 @@ pub(crate) fn family(roots: &[u32], belongs: impl Fn(&Process) -> bool) -> impl 
 }
 
 /// All processes that descend from this one. We do not search below a process that does not belong.
-pub(crate) fn descendants(of: u32, belongs: impl Fn(&Process) -> bool) -> io::Result<Vec<Process>> {
+pub(crate) fn descendants(of: u32, belongs: &dyn Fn(&Process) -> bool) -> io::Result<Vec<Process>> {
     if !lists_children() {
         return Ok(below(of, all()?, belongs));
     }
@@ -721,10 +721,10 @@ pub(crate) fn descendants(of: u32, belongs: impl Fn(&Process) -> bool) -> io::Re
 }
 
 /// The same among these, by their parents.
-fn below(of: u32, mut all: Vec<Process>, belongs: impl Fn(&Process) -> bool) -> Vec<Process> {
+fn below(of: u32, mut all: Vec<Process>, belongs: &dyn Fn(&Process) -> bool) -> Vec<Process> {
     let (mut found, mut parents) = (Vec::new(), vec![of]);
     while let Some(parent) = parents.pop() {
-        for child in all.extract_if(.., |process| process.parent == parent).filter(&belongs) {
+        for child in all.extract_if(.., |process| process.parent == parent).filter(belongs) {
             parents.push(child.pid);
             found.push(child);
         }
@@ -812,7 +812,7 @@ mod tests {
             (6, "b", 1),
             (11, "e", 9),
         ];
-        let found = below(5, all.into_iter().map(process).collect(), |process| process.name != "daemon");
+        let found = below(5, all.into_iter().map(process).collect(), &|process| process.name != "daemon");
         assert_eq!(found.iter().map(|process| process.pid).collect::<Vec<_>>(), [7, 9, 11]);
     }
 

@@ -11,7 +11,8 @@ mod runs;
 mod strip;
 
 pub(crate) use display::{
-    asks, escaped, is_misleading, last_line_shown, last_visible_lines, last_words_shown, push,
+    asks, escaped, is_letter_or_digit, is_misleading, last_line_shown, last_visible_lines, last_words_shown,
+    push,
 };
 pub(crate) use find::Finder;
 pub(crate) use prompt::{AnsweredPrompt, Prompts, begin_alike};

@@ -47,14 +47,14 @@ fn end_bearers(worker: &WorkerHandle, belongs: &dyn Fn(&Process) -> bool) -> Res
 
 /// Ends all that descends from us.
 pub(crate) fn end_descendants() -> Result<()> {
-    let find = || processes::descendants(std::process::id(), |_| true);
+    let find = || processes::descendants(std::process::id(), &|_| true);
     end(&find).and_then(none_left).trying("end what the worker has started")
 }
 
 /// Does a process other than this one descend from us?
 pub(crate) fn has_descendants_but(pid: u32) -> bool {
     let is_other = |process: &Process| process.pid != pid && !process.has_ended();
-    processes::descendants(std::process::id(), |_| true).is_ok_and(|found| found.iter().any(is_other))
+    processes::descendants(std::process::id(), &|_| true).is_ok_and(|found| found.iter().any(is_other))
 }
 
 fn none_left(left: Vec<Process>) -> io::Result<()> {

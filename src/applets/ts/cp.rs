@@ -45,7 +45,6 @@ use crate::{
         pump::pump,
     },
     outcome::{Failure, Result},
-    sorted::Set,
     terminal::text,
 };
 
@@ -81,9 +80,11 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     if target.machine.is_none() && sources.iter().any(|source| source.machine.is_none()) {
         return Err(Failure::bad_args("neither file is on another machine; use cp".into()));
     }
-    let mut names = Set::new();
-    for name in sources.iter().filter_map(|source| copy::sent_name(Path::new(&source.path))) {
-        if !names.insert(name) {
+    let name_of = |source: &Place| copy::sent_name(Path::new(&source.path)).map(OsStr::to_owned);
+    for (at, source) in sources.iter().enumerate() {
+        if let Some(name) = name_of(source)
+            && sources[..at].iter().any(|other| name_of(other).as_ref() == Some(&name))
+        {
             let shown = text::escaped(name.as_bytes());
             return Err(Failure::bad_args(format!(
                 "two files would be named '{shown}' in DEST; copy one at a time"

@@ -2,7 +2,7 @@
 
 use crate::{
     numbers::{hex, parse_hex},
-    terminal::parser::Parser,
+    terminal::{parser::Parser, text::is_letter_or_digit},
 };
 
 /// As many are kept on the stack as xterm keeps.
@@ -100,7 +100,7 @@ impl Titles {
 fn harmless(character: char) -> char {
     match character {
         ' ' | '.' | ',' | ':' | '-' | '+' | '/' | '@' | '_' => character,
-        _ if character.is_alphanumeric() => character,
+        _ if is_letter_or_digit(character) => character,
         _ => '_',
     }
 }

@@ -80,7 +80,17 @@ fn line_shown(line: &VisibleLine) -> Option<String> {
 fn is_border(row: &str) -> bool {
     let is_drawn = |character| ('\u{2500}'..='\u{259f}').contains(&character);
     let is_rule = || row.chars().count() > 3 && row.chars().all(|character| "-=_+|".contains(character));
-    !row.contains(char::is_alphanumeric) && (row.contains(is_drawn) || is_rule())
+    !row.contains(is_letter_or_digit) && (row.contains(is_drawn) || is_rule())
+}
+
+/// Is it a letter or a digit of any script? Roughly: the blocks of letters count as a whole, and the tables that
+/// know each character (`char::is_alphanumeric`) take more room than this is worth.
+pub(crate) fn is_letter_or_digit(character: char) -> bool {
+    character.is_ascii_alphanumeric()
+        || matches!(character, 'ª' | 'µ' | 'º' | 'À'..='Ö' | 'Ø'..='ö' | 'ø'..='\u{61b}' | '\u{61d}'..='\u{1fff}')
+        || matches!(character, '\u{2c00}'..='\u{2dff}' | '\u{3041}'..='\u{d7ff}' | '\u{f900}'..='\u{fdff}')
+        || matches!(character, '０'..='９' | 'Ａ'..='Ｚ' | 'ａ'..='ｚ' | 'ｦ'..='\u{ffdc}')
+        || matches!(character, '\u{10000}'..='\u{1cfff}' | '\u{20000}'..='\u{3ffff}')
 }
 
 struct VisibleLine<'a> {
@@ -153,6 +163,17 @@ mod tests {
         rounds::rounds,
         terminal::text::tests::{Bytes, noise, shown},
     };
+
+    #[test]
+    fn letters_and_digits_of_any_script_are_words_and_drawings_are_not() {
+        for character in "aZ0éßΩжאاअก漢かカ한ｱ９Ａµ".chars() {
+            assert!(is_letter_or_digit(character) && character.is_alphanumeric(), "{character}");
+        }
+        for character in " $_-%>❯λ→─│█»×…€。、“\u{85}\u{9b}\u{a0}\u{200b}\u{2028}\u{feff}\u{e0b0}😀".chars()
+        {
+            assert_eq!(is_letter_or_digit(character), character == 'λ', "{character}");
+        }
+    }
 
     #[test]
     fn other_peoples_bytes_are_shown_on_one_line() {

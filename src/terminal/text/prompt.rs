@@ -1,5 +1,7 @@
 //! Prompts: what stands before the cursor when a program waits for a line.
 
+use crate::terminal::text::is_letter_or_digit;
+
 /// Prompts that text was typed at.
 #[derive(Clone, Default)]
 pub(crate) struct Prompts(Vec<Known>);
@@ -75,7 +77,7 @@ impl AnsweredPrompt {
     pub(crate) fn place(&self, line: &str) -> Option<usize> {
         let counts = self.form.contains('0');
         let asks = self.form.ends_with(['?', ':']) && !counts;
-        let is_word = self.form.starts_with(char::is_alphanumeric);
+        let is_word = self.form.starts_with(is_letter_or_digit);
         let is_longer = |before: &str| asks || is_word && before.ends_with(char::is_whitespace);
         let may_follow = |before: &str| before.is_empty() || !is_longer(before);
         let starts = line.char_indices().map(|(at, _)| at);
@@ -99,7 +101,7 @@ fn without_digits(prompt: &str) -> String {
 /// Are two the same but for what they end with? Some programs draw a prompt anew once they
 /// know that a line does not end what was begun, as irb.
 pub(crate) fn begin_alike(one: &str, other: &str) -> bool {
-    let stem = |prompt| form(prompt).trim_end_matches(|last: char| !last.is_alphanumeric()).to_owned();
+    let stem = |prompt| form(prompt).trim_end_matches(|last: char| !is_letter_or_digit(last)).to_owned();
     !stem(one).is_empty() && stem(one) == stem(other)
 }
 
@@ -118,7 +120,7 @@ fn reduced(prompt: &str, has_directory: bool) -> String {
             form.push('0');
         } else if has_directory
             && matches!(character, '/' | '~')
-            && form.chars().last().is_none_or(|last| !last.is_alphanumeric())
+            && form.chars().last().is_none_or(|last| !is_letter_or_digit(last))
         {
             let of_path = |character: &char| !character.is_whitespace() && !"$#%>)]:|".contains(*character);
             while characters.next_if(of_path).is_some() {}

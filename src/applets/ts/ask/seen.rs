@@ -2,7 +2,7 @@
 
 use crate::terminal::{
     screen::Rendered,
-    text::{AnsweredPrompt, Prompts, asks, begin_alike},
+    text::{AnsweredPrompt, Prompts, asks, begin_alike, is_letter_or_digit},
 };
 
 /// The longest text before a line that was typed at another prompt than the first.
@@ -171,7 +171,7 @@ fn rows_of(
         let behind_prompt = || {
             let ends = row.char_indices().map(|(at, _)| at).take(LONGEST_CONTINUATION);
             // IPython's of version 9 is `⋮`.
-            let is_prompt = |start: &str| asks(start) || !start.chars().any(char::is_alphanumeric);
+            let is_prompt = |start: &str| asks(start) || !start.contains(is_letter_or_digit);
             let mut rests = ends
                 .filter(|at| *at > 0 && is_prompt(&row[..*at]))
                 .map(|at| format!("{joined}{}", &row[at..]));
