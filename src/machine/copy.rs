@@ -289,11 +289,8 @@ impl Sender<'_> {
 /// The error if this file, which had `end` bytes or more, has fewer now. Some files of /sys have fewer than their
 /// size says.
 fn has_shrunk(file: &File, end: u64) -> Option<io::Error> {
-    match file.metadata() {
-        Ok(found) if found.len() >= end || end == u64::MAX => None,
-        Ok(_) => Some(io::Error::other("it became shorter while it was copied")),
-        Err(error) => Some(error),
-    }
+    let has = end != u64::MAX && file.metadata().is_ok_and(|found| found.len() < end);
+    has.then(|| io::Error::other("it became shorter while it was copied"))
 }
 
 /// Writes what standard input describes; the words are those of [`receive_from`].
