@@ -228,6 +228,7 @@ impl Sender<'_> {
     /// `size`: that of a file without holes.
     fn data(&mut self, file: &File, size: Option<u64>, path: &Path) -> io::Result<()> {
         let (mut at, mut end) = (0, size.unwrap_or(0));
+        let whole = file.metadata().map_or(0, |found| found.len());
         let failed = loop {
             if at >= end {
                 if size.is_some() {
@@ -241,7 +242,7 @@ impl Sender<'_> {
                             self.hole(found.len() - at)?;
                             break None;
                         }
-                        Ok(_) => break None,
+                        Ok(_) => break has_shrunk(file, whole),
                         Err(error) => break Some(error),
                     },
                     Err(error) => break Some(error),
@@ -254,7 +255,7 @@ impl Sender<'_> {
             let most = (end - at).min(LONGEST_CHUNK as u64) as usize;
             if let Some(splice_pipe) = self.splice_pipe.as_ref().filter(|_| most >= WORTH_SPLICING) {
                 match splice_pipe.take(file, at, most) {
-                    Ok(0) => break has_shrunk(file, end),
+                    Ok(0) => break has_shrunk(file, whole),
                     Ok(count) => {
                         self.out.write_all(&(count as u32).to_le_bytes())?;
                         self.out.flush()?;
@@ -268,7 +269,7 @@ impl Sender<'_> {
                 continue;
             }
             match file.read_at(&mut self.buffer[LENGTH.end..][..most], at) {
-                Ok(0) => break has_shrunk(file, end),
+                Ok(0) => break has_shrunk(file, whole),
                 Ok(count) => {
                     self.buffer[LENGTH].copy_from_slice(&(count as u32).to_le_bytes());
                     self.out.write_all(&self.buffer[LENGTH.start..][..LENGTH.len() + count])?;
@@ -286,10 +287,9 @@ impl Sender<'_> {
     }
 }
 
-/// The error if this file, which had `end` bytes or more, has fewer now. Some files of /sys have fewer than their
-/// size says.
-fn has_shrunk(file: &File, end: u64) -> Option<io::Error> {
-    let has = end != u64::MAX && file.metadata().is_ok_and(|found| found.len() < end);
+/// The error if this file has fewer bytes than it had.
+fn has_shrunk(file: &File, whole: u64) -> Option<io::Error> {
+    let has = file.metadata().is_ok_and(|found| found.len() < whole);
     has.then(|| io::Error::other("it became shorter while it was copied"))
 }
 
@@ -552,7 +552,9 @@ impl Receiver<'_> {
             }
         }
         let size = ends_in_hole.then_some(at);
-        let finished = unfinished.map_or(Ok(()), |unfinished| unfinished.finish(name, size, attributes));
+        let is_top = self.levels.is_empty();
+        let finished =
+            unfinished.map_or(Ok(()), |unfinished| unfinished.finish(name, size, attributes, is_top));
         if let Err(error) = finished {
             self.complain(path, &error);
         }
@@ -568,7 +570,7 @@ fn make_link(
     target: &OsStr,
     attributes: Attributes,
 ) -> io::Result<()> {
-    copies::check_replaceable(folder, name)?;
+    copies::check_replaceable(folder, name, false)?;
     copies::make_link(folder, target, &temporary)?;
     let temporary = OsStr::new(&temporary);
     // Not every file system has times of links.
@@ -592,11 +594,17 @@ impl Unfinished {
         Ok(Unfinished { folder, temporary, file, is_finished: false })
     }
 
-    /// `size`: of a file that ends in a hole.
-    fn finish(mut self, name: &OsStr, size: Option<u64>, attributes: Attributes) -> io::Result<()> {
+    /// `size`: of a file that ends in a hole. `is_top`: the call has named it.
+    fn finish(
+        mut self,
+        name: &OsStr,
+        size: Option<u64>,
+        attributes: Attributes,
+        is_top: bool,
+    ) -> io::Result<()> {
         size.map_or(Ok(()), |size| self.file.set_len(size))?;
         attributes.set(&self.file)?;
-        copies::check_replaceable(&self.folder, name)?;
+        copies::check_replaceable(&self.folder, name, is_top)?;
         self.folder.rename_over(OsStr::new(&self.temporary), name)?;
         self.is_finished = true;
         Ok(())

@@ -389,8 +389,7 @@ pub(crate) fn parse_forward(word: &OsStr) -> Option<(Address, Address)> {
         ([name, number], _) => Address::Port(host(name)?, port(number)?),
         _ => return None,
     };
-    // No program listens on port 0.
-    Some((listens, target)).filter(|(_, target)| !matches!(target, Address::Port(_, 0)))
+    Some((listens, target))
 }
 
 /// The parts between colons; brackets enclose a part that has colons.
@@ -434,8 +433,6 @@ mod tests {
             ("80:db", ""),
             ("80:db:81:82", ""),
             ("80::81", ""),
-            ("0", ""),
-            ("8080:db:0", ""),
         ];
         for (word, expected) in cases {
             let parsed = parse_forward(OsStr::new(word));

@@ -77,7 +77,7 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
     let mut stderr = Printed::new(Stream::Stderr, Output::stderr());
     let mut stdin = Some(io::stdin());
     let mut buffer = Buffer::new(AT_ONCE);
-    let mut ended = None;
+    let (mut ended, mut was_signalled) = (None, false);
     loop {
         let came = if ended.is_none() { call.drive() } else { Vec::new() };
         for came in came {
@@ -129,7 +129,8 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
                 Event::Signal(index) => {
                     let (signal, caught) = &mut signals[index];
                     let is_caught = caught.take();
-                    if is_caught && ended.is_some() {
+                    let is_unread = stdout.is_waiting() || stderr.is_waiting();
+                    if is_caught && (ended.is_some() || was_signalled && is_unread) {
                         // It only waits until somebody reads the rest of the output.
                         return Err(Failure::status(128 + *signal as u8, "interrupted", None));
                     }
@@ -137,6 +138,7 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
                         return Err(call.lost("interrupted"));
                     }
                     call.signal(*signal);
+                    was_signalled = true;
                 }
                 Event::Stdin => match child::read_stdin(&mut buffer) {
                     Ok(count) if count > 0 => call.give_stdin(&buffer[..count]),

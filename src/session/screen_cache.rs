@@ -19,6 +19,7 @@ use std::{io, time::Duration};
 use memchr::memmem;
 
 use crate::{
+    numbers::fnv,
     outcome::{Result, Trying},
     session::{OutputLog, SessionDir, dir},
     sys::{deadline::Deadline, pty::Size},
@@ -231,7 +232,7 @@ impl ScreenCache {
     fn kept(session: &SessionDir, log: &OutputLog, length: u64, file: &str) -> Option<ScreenCache> {
         let kept = session.kept_screen(file)?;
         let (sum, rest) = kept.strip_prefix(MAGIC)?.split_first_chunk()?;
-        if u64::from_le_bytes(*sum) != checksum(rest) {
+        if u64::from_le_bytes(*sum) != fnv(rest) {
             return None;
         }
         let (offset, rest) = rest.split_first_chunk()?;
@@ -259,7 +260,7 @@ impl ScreenCache {
         let hides = self.hidden.is_some();
         let print = fingerprint(log, self.offset)?.to_le_bytes();
         let rest = [&self.offset.to_le_bytes()[..], &print, &[hides.into()], &self.screen.save()].concat();
-        let content = [MAGIC, &checksum(&rest).to_le_bytes(), &rest].concat();
+        let content = [MAGIC, &fnv(&rest).to_le_bytes(), &rest].concat();
         session.keep_screen(&self.file, &content, Deadline::after(patience))?;
         self.kept = (self.offset, hides);
         Ok(())
@@ -303,12 +304,5 @@ fn what(session: &SessionDir) -> String {
 }
 
 fn fingerprint(log: &OutputLog, offset: u64) -> io::Result<u64> {
-    Ok(checksum(&log.bytes(offset.saturating_sub(KNOWN_BY), offset)?))
-}
-
-/// FNV-1a (draft-eastlake-fnv): against accidents, not against forgers.
-fn checksum(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    Ok(fnv(&log.bytes(offset.saturating_sub(KNOWN_BY), offset)?))
 }

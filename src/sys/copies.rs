@@ -68,18 +68,22 @@ pub(crate) fn look(folder: &Folder, name: &OsStr, follows: bool) -> io::Result<(
     Ok(Attributes::of(&fs::statat(folder, name, flags)?))
 }
 
-/// Fails if something has that name that a copy must not replace: a device, a FIFO, a socket, or a link to one,
-/// or into /proc, as /dev/stdout is.
-pub(crate) fn check_replaceable(folder: &Folder, name: &OsStr) -> io::Result<()> {
+/// Fails if a device, a FIFO or a socket has that name; `follows`: or a link to one, or into /proc, as /dev/stdout
+/// is.
+pub(crate) fn check_replaceable(folder: &Folder, name: &OsStr, follows: bool) -> io::Result<()> {
     let is_special = match look(folder, name, false) {
         Ok((Kind::Other, _)) => true,
-        Ok((Kind::Link, _)) => {
+        Ok((Kind::Link, _)) if follows => {
             target_of(folder, name)?.as_encoded_bytes().starts_with(b"/proc/")
                 || look(folder, name, true).is_ok_and(|(kind, _)| kind == Kind::Other)
         }
         _ => false,
     };
-    if is_special { Err(io::Error::other("a device, FIFO or socket has that name")) } else { Ok(()) }
+    if is_special {
+        Err(io::Error::other("it is a device, a FIFO or a socket, or a link to one"))
+    } else {
+        Ok(())
+    }
 }
 
 /// Opens a regular file for reading, and nothing else. Returns its attributes, and its size if it is known to

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-use crate::sys::files::Folder;
+use crate::{numbers::fnv, sys::files::Folder};
 
 /// More than a host name (64 bytes, gethostname(2)) or an id takes.
 const LONGEST: u64 = 128;
@@ -79,12 +79,11 @@ impl Host {
     }
 }
 
-/// 64 bits of a machine-id, which has twice as many: FNV-1a (draft-eastlake-fnv) over its 32 digits.
+/// 64 bits of a machine-id, which has twice as many: a sum of its 32 digits.
 /// `None` if it is invalid, such as the word `uninitialized`.
 fn machine_of(id: &[u8]) -> Option<Vec<u8>> {
     let is_id = id.len() == 32 && id.iter().all(u8::is_ascii_hexdigit);
-    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    is_id.then(|| format!("{:016x}", id.iter().fold(0xcbf2_9ce4_8422_2325, mix)).into_bytes())
+    is_id.then(|| format!("{:016x}", fnv(id)).into_bytes())
 }
 
 #[cfg(test)]

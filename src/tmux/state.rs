@@ -18,6 +18,7 @@ use std::{
 };
 
 use crate::{
+    numbers::fnv,
     outcome::{Failure, Result, Trying},
     session::{Handle, StateDir, TMUX, Target},
     sys::{
@@ -66,10 +67,7 @@ impl Space {
         if path.parent() == Some(&*root) {
             return Space::named(&name);
         }
-        let sum = path.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| {
-            (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-        });
-        let folder = root.join(format!("{BY_PATH}{sum:016x}"));
+        let folder = root.join(format!("{BY_PATH}{:016x}", fnv(path.as_os_str().as_encoded_bytes())));
         Ok(Space { socket: path, folder, prefix: format!("tmux-{name}") })
     }
 

@@ -9,10 +9,10 @@
 //! asks a question; the next `ask` answers it. In any other program, it ends when
 //! the program waits for input again.
 //!
-//! `ask` omits the prompt after the answer only if it is the one at which TEXT was
-//! typed, in the same process (digits may differ). It prints any other last line,
-//! because that may be a question. If the program draws the whole screen, `ask`
-//! prints the screen; use `key` and `screen` instead.
+//! `ask` omits the prompt after the answer only if TEXT was typed at that prompt,
+//! in the same process (digits may differ). It prints any other last line, because
+//! that may be a question. If the program draws the whole screen, `ask` prints the
+//! screen; use `key` and `screen` instead.
 //!
 //! Everything after SESSION is text, even `--words`. Calls to one session are
 //! queued. If a program asks a question in the meantime, a queued call types

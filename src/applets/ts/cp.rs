@@ -6,7 +6,8 @@
 //! A file on another machine is MACHINE:PATH; a relative PATH starts at the home
 //! directory there. For a local file with a colon in its name, write ./a:b. As
 //! with cp(1), DEST is a directory to copy into, or the new name of a single
-//! SOURCE. Modes and times are kept, and links in a directory remain links.
+//! SOURCE. No two SOURCEs may have the same name. Modes and times are kept, and
+//! links in a directory remain links.
 //!
 //! A file appears as a whole or not at all, and replaces a link of the same name,
 //! but never a device, a FIFO or a socket. If a process of cp is killed, part of a
@@ -80,16 +81,14 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     if target.machine.is_none() && sources.iter().any(|source| source.machine.is_none()) {
         return Err(Failure::bad_args("neither file is on another machine; use cp".into()));
     }
-    let name_of = |source: &Place| copy::sent_name(Path::new(&source.path)).map(OsStr::to_owned);
-    for (at, source) in sources.iter().enumerate() {
-        if let Some(name) = name_of(source)
-            && sources[..at].iter().any(|other| name_of(other).as_ref() == Some(&name))
-        {
-            let shown = text::escaped(name.as_bytes());
-            return Err(Failure::bad_args(format!(
-                "two files would be named '{shown}' in DEST; copy one at a time"
-            )));
-        }
+    let names = sources.iter().filter_map(|source| copy::sent_name(Path::new(&source.path)));
+    let mut names: Vec<OsString> = names.map(OsStr::to_owned).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
+        let shown = text::escaped(twice[0].as_bytes());
+        return Err(Failure::bad_args(format!(
+            "two files would be named '{shown}' in DEST; copy one at a time"
+        )));
     }
     let into = if sources.len() > 1 { INTO } else { "-" };
     let mut progress = Progress::new();

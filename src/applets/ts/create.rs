@@ -41,8 +41,8 @@
 //!   --memory=SIZE     end it when its processes together use more than SIZE
 //!   --tasks=N         limit the total number of processes and threads
 //!   --cpu=PERCENT     limit its processor time; 100 is one processor
-//!   --profile=NAME    add the options in profiles/NAME in the state directory, or
-//!                     in the built-in 'agent' ('nbs help limits');
+//!   --profile=NAME    add the options from profiles/NAME in the state directory,
+//!                     or from the built-in profile 'agent' ('nbs help limits');
 //!                     if not given: $NBS_TS_PROFILE
 //!   --no-helper       start it in this call's environment, without the helper
 //!   --require-helper  start it through nbs-ts-helper, or fail

@@ -11,8 +11,8 @@
 //! first, then failed ones, then finished ones. The activity is what the session
 //! reports (`report`), else what its program reports, else what nbs sees. It is
 //! waiting, failed, done, working, idle (a shell at its prompt) or dead. The next
-//! column shows for how long. A session is waiting if a program waits for a line,
-//! a secret or, once idle for a second, keys.
+//! column shows for how long. A session is waiting if a program waits for a line
+//! or a secret, or has waited for keys for a second.
 //!
 //! Options:
 //!   --long            show session, activity, since, program, directory, and

@@ -11,7 +11,7 @@
 //!   --offset=N        begin at byte N of the output
 //!   --last=N          only the last N lines
 //!   --command=N       only the output of command N, as numbered by `history`
-//!   --limit=SIZE      read at most SIZE from there
+//!   --limit=SIZE      read at most SIZE, from the selected start
 //!   --max=SIZE        print at most SIZE: start, end, and how to read the rest
 //!   --strip           remove escape sequences, and the \r right before a \n
 //!   --rendered        print the text as a person would see it: without escape

@@ -21,8 +21,9 @@
 //! `integrate`. NBS_TS_OUTPUT (raw, strip or rendered) applies if neither --strip
 //! nor --rendered is given.
 //!
-//! If `run` dies by SIGKILL, its command keeps running. `run --resume` then prints
-//! the output that the call did not print, and exits with the command's code.
+//! If `run` is killed by SIGKILL, its command keeps running. `run --resume` then
+//! prints the output that the killed `run` did not print, and exits with the
+//! command's code.
 //!
 //! Job messages printed while the command runs are part of its output. `read-new`
 //! prints those that precede the next prompt (`[1]+  Done`).
@@ -37,7 +38,7 @@
 //!   --rendered        at the end, print the text as a person would see it:
 //!                     without escape sequences or overwritten text
 //!   --ansi            with --rendered: keep colours
-//!   --timeout=TIME    interrupt the command TIME after the call
+//!   --timeout=TIME    interrupt the command TIME after the call begins
 //!                     (default: never); give up 3 s later
 //!   --max=SIZE        when the command has ended, print at most SIZE: start, end,
 //!                     and how to read the rest

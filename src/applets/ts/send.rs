@@ -12,25 +12,25 @@
 //!
 //! --submit gives a task to a program that reads keys one by one, such as a coding
 //! agent. It waits until the program, even one just started, is ready for a task,
-//! and types the text as one paste. When the text appears, it presses
-//! Enter, and again if the program did not take the text. If the program never
-//! does, the error shows what is left in the input line. --submit also fails if a
-//! known program asks a question (see 'nbs-ts answer').
+//! and types the text as one paste. When the text appears, it presses Enter, and
+//! again if the program did not accept the text. If the program never accepts it,
+//! the error shows what is left in the input line. --submit also fails if a known
+//! program asks a question (see 'nbs-ts answer').
 //!
 //! A secret, one line of text, is typed with a carriage return, and only while the
 //! program reads a line with echo off (`secret` in `status --json`). The kernel
 //! sends no event for that, so nbs polls: after any output, and at intervals
 //! growing from 5 to 50 ms. With ssh, tmux or a container, nbs cannot see whether
-//! echo is off; name the question that the secret answers with --prompt.
+//! echo is off; use --prompt to name the question that the secret answers.
 //!
 //! Options:
 //!   --no-enter        do not type the carriage return
 //!   --stdin           read the text from standard input
 //!   --paste           send a bracketed paste if the program has enabled it, else
 //!                     plain text
-//!   --submit          exit 0 if the program took the text, 3 if it took no input
-//!                     and nothing was typed, else 1; wait up to --timeout (60 if
-//!                     not given)
+//!   --submit          exit 0 if the program accepted the text, 3 if it was not
+//!                     ready in time and nothing was typed, else 1; wait up to
+//!                     --timeout (60 if not given)
 //!   --secret-fd=N     read a secret from the caller's descriptor N, up to end of
 //!                     file; drop one trailing newline
 //!   --secret-stdin    the same from standard input

@@ -20,8 +20,8 @@
 //! `screen`, and --exit for a one-shot. Use --idle if nothing else works, and
 //! --fail with any of them. `run` and `ask` send and wait in one call.
 //!
-//! With ssh, nbs cannot see whether the remote program is reading input. The last
-//! line must then look like a prompt or a question.
+//! With ssh, nbs cannot see whether the remote program is reading input. It then
+//! counts as waiting only if the last line looks like a prompt or a question.
 //!
 //! Options:
 //!   --pattern=TEXT    TEXT is printed (repeatable)

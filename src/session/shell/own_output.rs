@@ -28,13 +28,17 @@ worded! {
 pub(crate) fn fish_prompt(output: &[u8]) -> usize {
     /// Shows a missing newline; it is followed by blanks to the end of the row.
     const BEGINNING: &[u8] = "\x1b[2m\u{23ce}".as_bytes();
-    /// Comes between a prompt that was interrupted and the next one. To its newline the terminal, which is raw,
-    /// adds no return.
-    const BETWEEN: &[u8] = b"\n\x1b[30m\x1b(B\x1b[m";
+    /// Sequences of these (SGR, and the character set) come between a prompt that was interrupted and the next one,
+    /// behind a newline. To that the terminal, which is raw, adds no return.
+    const RESETS: &[u8] = b"\x1b[0123456789;m(B\x0f";
+    const LONGEST: usize = 32;
     let before_that = |end: usize| {
-        let length = (1..=BETWEEN.len()).rev().find(|length| output[..end].ends_with(&BETWEEN[..*length]));
-        let before = end - length.unwrap_or(0);
-        if output[..before].ends_with(b"\r") { end } else { before }
+        let newline = memrchr(b'\n', &output[end.saturating_sub(LONGEST)..end]);
+        let newline = newline.map(|at| at + end.saturating_sub(LONGEST));
+        let is_it = |at: &usize| {
+            output[at + 1..end].iter().all(|byte| RESETS.contains(byte)) && !output[..*at].ends_with(b"\r")
+        };
+        newline.filter(is_it).unwrap_or(end)
     };
     let (mut begin, mut end) = (output.len(), before_that(output.len()));
     while let Some(at) = memmem::rfind(&output[..end], BEGINNING)

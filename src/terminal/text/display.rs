@@ -84,11 +84,14 @@ fn is_border(row: &str) -> bool {
 }
 
 /// Is it a letter or a digit of any script? Roughly: the blocks of letters count as a whole, and the tables that
-/// know each character (`char::is_alphanumeric`) take more room than this is worth.
+/// know each character (`char::is_alphanumeric`) take more room than this is worth. None of them means anything to
+/// a shell, even if it composes characters, or is fish, which has its own from U+FDD0.
 pub(crate) fn is_letter_or_digit(character: char) -> bool {
     character.is_ascii_alphanumeric()
-        || matches!(character, 'ª' | 'µ' | 'º' | 'À'..='Ö' | 'Ø'..='ö' | 'ø'..='\u{61b}' | '\u{61d}'..='\u{1fff}')
-        || matches!(character, '\u{2c00}'..='\u{2dff}' | '\u{3041}'..='\u{d7ff}' | '\u{f900}'..='\u{fdff}')
+        || matches!(character, 'ª' | 'µ' | 'º' | 'À'..='Ö' | 'Ø'..='ö' | 'ø'..='\u{37d}' | '\u{37f}'..='\u{61b}')
+        || matches!(character, '\u{61d}'..='\u{1fee}' | '\u{1ff0}'..='\u{1fff}' | '\u{2150}'..='\u{2189}')
+        || matches!(character, '①'..='\u{249b}' | '\u{2c00}'..='\u{2dff}' | '々'..='〇' | '\u{3041}'..='\u{d7ff}')
+        || matches!(character, '\u{f900}'..='\u{fdcf}' | '\u{fdf0}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}')
         || matches!(character, '０'..='９' | 'Ａ'..='Ｚ' | 'ａ'..='ｚ' | 'ｦ'..='\u{ffdc}')
         || matches!(character, '\u{10000}'..='\u{1cfff}' | '\u{20000}'..='\u{3ffff}')
 }
@@ -166,10 +169,12 @@ mod tests {
 
     #[test]
     fn letters_and_digits_of_any_script_are_words_and_drawings_are_not() {
-        for character in "aZ0éßΩжאاअก漢かカ한ｱ９Ａµ".chars() {
+        for character in "aZ0éßΩжאاअก漢々かカ한ｱ９Ａµ①Ⅷﻣ".chars() {
             assert!(is_letter_or_digit(character) && character.is_alphanumeric(), "{character}");
         }
-        for character in " $_-%>❯λ→─│█»×…€。、“\u{85}\u{9b}\u{a0}\u{200b}\u{2028}\u{feff}\u{e0b0}😀".chars()
+        for character in
+            " $_-%>❯λ→─│█»×…€。、“\u{85}\u{9b}\u{a0}\u{200b}\u{2028}\u{feff}\u{e0b0}\u{37e}\u{1fef}\u{fdd2}😀"
+                .chars()
         {
             assert_eq!(is_letter_or_digit(character), character == 'λ', "{character}");
         }

@@ -1,6 +1,6 @@
 //! Prompts: what stands before the cursor when a program waits for a line.
 
-use crate::terminal::text::is_letter_or_digit;
+use crate::{numbers::fnv, terminal::text::is_letter_or_digit};
 
 /// Prompts that text was typed at.
 #[derive(Clone, Default)]
@@ -86,10 +86,9 @@ impl AnsweredPrompt {
             .find(|at| without_digits(&line[*at..]) == self.form && may_follow(&line[..*at]))
     }
 
-    /// Two that are alike have the same (FNV-1a of the form).
+    /// Two that are alike have the same.
     pub(crate) fn hash(&self) -> u64 {
-        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        self.form.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+        fnv(self.form.as_bytes())
     }
 }
 

@@ -96,9 +96,17 @@ fn targets_are_as_cp_has_them_and_what_cannot_be_copied_is_told() {
     for name in ["fifo", "to_fifo", "stdout"] {
         let before = fs::symlink_metadata(there.home.join("into").join(name)).unwrap();
         fs::write(here.join(name), "x").unwrap();
-        cp(&[name, "box:into"]).code(1).complains(&format!("cannot write 'into/{name}': a device, FIFO or"));
+        cp(&[name, "box:into"])
+            .code(1)
+            .complains(&format!("cannot write 'into/{name}': it is a device, a FIFO"));
         assert_eq!(fs::symlink_metadata(there.home.join("into").join(name)).unwrap().ino(), before.ino());
     }
+    // A link in a directory is a link there, too, whatever it leads to.
+    symlink("/dev/null", here.join("d/sub/masked")).unwrap();
+    for _ in 0..2 {
+        cp(&["-r", "d/sub", "box:into"]).code(0).silent();
+    }
+    assert_eq!(fs::read_link(there.home.join("into/sub/masked")).unwrap(), Path::new("/dev/null"));
     // Of two files of one name, one would be lost.
     fs::write(here.join("d/a"), "another").unwrap();
     cp(&["a", "d/a", "box:into"]).code(4).complains("two files would be named 'a' in DEST");

@@ -121,13 +121,18 @@ nbs-ts exec box 'head -c 500000 /dev/zero; touch done' >unread & call=$!
 until [ -e {home}/done ]; do sleep 0.01; done
 while kill -TERM $call 2>/dev/null; do sleep 0.01; done
 wait $call; echo $?
+# More than is on its way at once.
+nbs-ts exec box 'touch begun; head -c 5000000 /dev/zero' >unread & call=$!
+until [ -e {home}/begun ]; do sleep 0.01; done
+while kill -TERM $call 2>/dev/null; do sleep 0.01; done
+wait $call; echo $?
 nbs-ts exec box 'echo $$ >stopped; kill -STOP $$' & call=$!
 until grep -q '^State:.T' /proc/"$(cat {home}/stopped)"/status; do sleep 0.01; done 2>/dev/null
 kill -TERM $call; wait $call; echo $?
 "#,
         home = there.home.display()
     );
-    there.scratch.bash(&script).code(0).stdout("143\n143\n").silent();
+    there.scratch.bash(&script).code(0).stdout("143\n143\n143\n").silent();
 }
 
 #[test]
