@@ -86,9 +86,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
         let shown = text::escaped(twice[0].as_bytes());
-        return Err(Failure::bad_args(format!(
-            "two files would be named '{shown}' in DEST; copy one at a time"
-        )));
+        return Err(Failure::bad_args(format!("two SOURCEs are named '{shown}'")));
     }
     let into = if sources.len() > 1 { INTO } else { "-" };
     let mut progress = Progress::new();

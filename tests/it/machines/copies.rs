@@ -109,8 +109,8 @@ fn targets_are_as_cp_has_them_and_what_cannot_be_copied_is_told() {
     assert_eq!(fs::read_link(there.home.join("into/sub/masked")).unwrap(), Path::new("/dev/null"));
     // Of two files of one name, one would be lost.
     fs::write(here.join("d/a"), "another").unwrap();
-    cp(&["a", "d/a", "box:into"]).code(4).complains("two files would be named 'a' in DEST");
-    cp(&["box:b", "box:into/b", "d"]).code(4).complains("two files would be named 'b' in DEST");
+    cp(&["a", "d/a", "box:into"]).code(4).complains("two SOURCEs are named 'a'");
+    cp(&["box:b", "box:into/b", "d"]).code(4).complains("two SOURCEs are named 'b'");
     assert_eq!(read("into/a"), "a");
     let left = fs::read_dir(there.home.join("into")).unwrap().flatten();
     assert!(!left.into_iter().any(|entry| entry.file_name().as_bytes().starts_with(b".nbs-")));
