@@ -229,18 +229,16 @@ impl CommandTracker {
                     }
                 };
                 self.begin(start);
-                self.finish(self.ended_at.unwrap_or(found.start), code);
+                let end = self.ended_at.unwrap_or(found.start);
+                self.finish(self.before_prompts_of_fish(end, log), code);
             }
             (Stage::Running, Mark::Done { seq, code }) if seq == own => {
                 let mut end = self.ended_at.unwrap_or(found.start);
                 if self.ended_at.is_none() && self.mended {
                     end -= unmarked_prompt(&before(LONGEST, self.start, end)) as u64;
                 }
-                if self.is_fish && self.is_interrupted {
-                    end -= fish_prompt(&before(LONGEST_OF_FISH, self.start, end)) as u64;
-                }
                 self.again |= self.mended;
-                self.finish(end, code);
+                self.finish(self.before_prompts_of_fish(end, log), code);
             }
             (Stage::Taken | Stage::Running, Mark::OutputEnd { seq }) if seq == own => {
                 self.ended_at = Some(found.start);
@@ -254,6 +252,16 @@ impl CommandTracker {
             (Stage::Done | Stage::PromptBegun, Mark::PromptEnd { .. }) => self.stage = Stage::Prompt,
             _ => {}
         }
+    }
+
+    /// The end of the output, if an interrupted command of fish is reported at `end`: only then, its prompts may
+    /// come before the report.
+    fn before_prompts_of_fish(&self, end: u64, log: &dyn Fn(Range<u64>) -> Vec<u8>) -> u64 {
+        if !self.is_fish || !self.is_interrupted {
+            return end;
+        }
+        end - fish_prompt(&log(self.start.max(end.saturating_sub(LONGEST_OF_FISH))..end.max(self.start)))
+            as u64
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -515,5 +523,27 @@ mod tests {
         tracker.feed(&Stretch { bytes: b"", begin: end, found: &[done], settled: end + 9, log: &read });
         let seen = tracker.progress();
         assert_eq!((seen.stage, seen.code, seen.output()), (Stage::Done, 130, end..end));
+    }
+
+    #[test]
+    fn prompts_of_fish_before_it_reports_an_interrupted_command_are_no_output() {
+        const PROMPT: &str = "\u{1b}[2m\u{23ce}\u{1b}(B\u{1b}[m  \r\u{23ce} \r\u{1b}[K";
+        let job =
+            Job { last: LAST, level: 1, lines: 1, beginning: Beginning::MarkAndSequences, ..Job::default() };
+        // It was interrupted before it began, and while it ran.
+        for (began, output) in [("[R3]x\r\n", ""), ("[R3]x\r\n[C4]\u{1b}[m\rout\r\n", "out\r\n")] {
+            let prompts = format!("{PROMPT}[A3]root# \u{1b}[K\r\u{1b}[9C\n\u{1b}[30m[A3]\u{1b}(B{PROMPT}");
+            let (mut tracker, _) = after(&job, true, &[(WHOLE, began)], || usize::MAX);
+            tracker.note_interrupted();
+            let text = printed(PROMPTS) + &printed(began) + &printed(&prompts);
+            let end = text.len() as u64;
+            let done =
+                FoundMark { mark: Mark::Done { seq: 4, code: 130 }, level: 1, start: end, end: end + 9 };
+            let read = |range: Range<u64>| text.as_bytes()[range.start as usize..range.end as usize].to_vec();
+            tracker.feed(&Stretch { bytes: b"", begin: end, found: &[done], settled: end + 9, log: &read });
+            let seen = tracker.progress();
+            let shown = String::from_utf8(read(seen.output())).unwrap();
+            assert_eq!((seen.stage, seen.code, shown.as_str()), (Stage::Done, 130, output));
+        }
     }
 }

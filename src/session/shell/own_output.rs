@@ -3,7 +3,10 @@
 use memchr::{memmem, memrchr};
 
 use crate::{
-    terminal::tokenizer::{BEL, ESC},
+    terminal::{
+        text::stripped,
+        tokenizer::{BEL, ESC},
+    },
     worded::worded,
 };
 
@@ -28,16 +31,13 @@ worded! {
 pub(crate) fn fish_prompt(output: &[u8]) -> usize {
     /// Shows a missing newline; it is followed by blanks to the end of the row.
     const BEGINNING: &[u8] = "\x1b[2m\u{23ce}".as_bytes();
-    /// Sequences of these (SGR, and the character set) come between a prompt that was interrupted and the next one,
-    /// behind a newline. To that the terminal, which is raw, adds no return.
-    const RESETS: &[u8] = b"\x1b[0123456789;m(B\x0f";
-    const LONGEST: usize = 32;
+    /// Between a prompt that was interrupted and the next one come a newline, to which the terminal, which is raw,
+    /// adds no return, and sequences.
+    const LONGEST: usize = 256;
     let before_that = |end: usize| {
-        let newline = memrchr(b'\n', &output[end.saturating_sub(LONGEST)..end]);
-        let newline = newline.map(|at| at + end.saturating_sub(LONGEST));
-        let is_it = |at: &usize| {
-            output[at + 1..end].iter().all(|byte| RESETS.contains(byte)) && !output[..*at].ends_with(b"\r")
-        };
+        let from = end.saturating_sub(LONGEST);
+        let newline = memrchr(b'\n', &output[from..end]).map(|at| from + at);
+        let is_it = |at: &usize| stripped(&output[*at..end]) == b"\n" && !output[..*at].ends_with(b"\r");
         newline.filter(is_it).unwrap_or(end)
     };
     let (mut begin, mut end) = (output.len(), before_that(output.len()));
