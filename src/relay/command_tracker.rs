@@ -60,6 +60,8 @@ pub(crate) struct CommandTracker {
     unfinished: bool,
     // An interrupt that was sent may keep fish from reporting something.
     is_interrupted: bool,
+    // Where fish has begun to draw its prompt again, although it has taken the command.
+    prompted_at: Option<u64>,
     reads: Option<u64>,
     outer: Option<(u64, i32)>,
     shown: Option<u64>,
@@ -87,6 +89,7 @@ impl CommandTracker {
             marks_end: false,
             unfinished: false,
             is_interrupted: false,
+            prompted_at: None,
             reads: None,
             outer: None,
             shown: None,
@@ -203,7 +206,7 @@ impl CommandTracker {
                 self.take(found.end);
             }
             (Stage::Taken, Mark::Started { seq }) if seq == own => {
-                self.has_started = true;
+                (self.has_started, self.prompted_at) = (true, None);
                 let is_marked = || has_own_beginning(&before(LONGEST, 0, found.start), LONGEST as usize);
                 self.marks_end = self.is_fish && is_marked();
                 if self.beginning != Beginning::Text {
@@ -214,7 +217,7 @@ impl CommandTracker {
                 self.reads = Some(found.start)
             }
             (Stage::Taken, Mark::Begun { seq }) if seq == own => {
-                self.has_started = true;
+                (self.has_started, self.prompted_at) = (true, None);
                 self.begin(found.end);
             }
             (Stage::Taken, Mark::Unfinished { .. }) => self.unfinished = true,
@@ -243,6 +246,11 @@ impl CommandTracker {
             (Stage::Taken | Stage::Running, Mark::OutputEnd { seq }) if seq == own => {
                 self.ended_at = Some(found.start);
             }
+            // fish draws the prompt again: the command has not begun, so it prints nothing from there on.
+            (Stage::Taken, Mark::Stale) if self.is_fish => {
+                let length = fish_prompt(&before(LONGEST_OF_FISH, self.from, found.start)) as u64;
+                self.prompted_at = self.prompted_at.or((length > 0).then_some(found.start - length));
+            }
             (Stage::Running, Mark::Mended { .. }) => self.mended = true,
             (Stage::Running, Mark::Unfinished { .. }) if self.beginning == Beginning::Line => {
                 self.unfinished = true;
@@ -254,14 +262,14 @@ impl CommandTracker {
         }
     }
 
-    /// The end of the output, if an interrupted command of fish is reported at `end`: only then, its prompts may
-    /// come before the report.
+    /// The end of the output, if a command is reported at `end`. An interrupted one fish may report only in a
+    /// prompt that follows.
     fn before_prompts_of_fish(&self, end: u64, log: &dyn Fn(Range<u64>) -> Vec<u8>) -> u64 {
         if !self.is_fish || !self.is_interrupted {
             return end;
         }
-        end - fish_prompt(&log(self.start.max(end.saturating_sub(LONGEST_OF_FISH))..end.max(self.start)))
-            as u64
+        let end = self.prompted_at.unwrap_or(end).max(self.start);
+        end - fish_prompt(&log(self.start.max(end.saturating_sub(LONGEST_OF_FISH))..end)) as u64
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -527,15 +535,19 @@ mod tests {
 
     #[test]
     fn prompts_of_fish_before_it_reports_an_interrupted_command_are_no_output() {
-        const PROMPT: &str = "\u{1b}[2m\u{23ce}\u{1b}(B\u{1b}[m  \r\u{23ce} \r\u{1b}[K";
+        const PROMPT: &str = "\u{1b}[2m\u{23ce}\u{1b}(B\u{1b}[m  \r\u{23ce} \r";
         let job =
             Job { last: LAST, level: 1, lines: 1, beginning: Beginning::MarkAndSequences, ..Job::default() };
-        // It was interrupted before it began, and while it ran.
-        for (began, output) in [("[R3]x\r\n", ""), ("[R3]x\r\n[C4]\u{1b}[m\rout\r\n", "out\r\n")] {
-            let prompts = format!("{PROMPT}[A3]root# \u{1b}[K\r\u{1b}[9C\n\u{1b}[30m[A3]\u{1b}(B{PROMPT}");
-            let (mut tracker, _) = after(&job, true, &[(WHOLE, began)], || usize::MAX);
+        let twice = format!("[R3]x\r\n{PROMPT}root# [B3]\r\u{1b}[9m\r\n\u{1b}[30m{PROMPT}");
+        // It was interrupted before it began, as its prompt then was, too; and while it ran.
+        let cases = [
+            (format!("[A3][B3]{twice}"), ""),
+            (format!("[A3][B3][R3]x\r\n[C4]\u{1b}[m\rout\r\n{PROMPT}"), "out\r\n"),
+        ];
+        for (text, output) in cases {
+            let steps = [(WHOLE, text.as_str())];
+            let (mut tracker, text) = after(&job, true, &steps, || usize::MAX);
             tracker.note_interrupted();
-            let text = printed(PROMPTS) + &printed(began) + &printed(&prompts);
             let end = text.len() as u64;
             let done =
                 FoundMark { mark: Mark::Done { seq: 4, code: 130 }, level: 1, start: end, end: end + 9 };

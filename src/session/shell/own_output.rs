@@ -3,10 +3,7 @@
 use memchr::{memmem, memrchr};
 
 use crate::{
-    terminal::{
-        text::stripped,
-        tokenizer::{BEL, ESC},
-    },
+    terminal::tokenizer::{BEL, ESC},
     worded::worded,
 };
 
@@ -26,30 +23,13 @@ worded! {
     }
 }
 
-/// The length of the prompts of fish that have begun at the end of this output. After an interrupt, fish may report
-/// the end of a command only in the prompt that follows, or, if that is interrupted, too, in the one after it.
+/// The length of a prompt of fish that has begun at the end of this output. After an interrupt, fish may report
+/// the end of a command only in the prompt that follows.
 pub(crate) fn fish_prompt(output: &[u8]) -> usize {
     /// Shows a missing newline; it is followed by blanks to the end of the row.
-    const BEGINNING: &[u8] = "\x1b[2m\u{23ce}".as_bytes();
-    /// Between a prompt that was interrupted and the next one come a newline, to which the terminal, which is raw,
-    /// adds no return, and sequences.
-    const LONGEST: usize = 256;
-    let before_that = |end: usize| {
-        let from = end.saturating_sub(LONGEST);
-        let newline = memrchr(b'\n', &output[from..end]).map(|at| from + at);
-        let is_it = |at: &usize| stripped(&output[*at..end]) == b"\n" && !output[..*at].ends_with(b"\r");
-        newline.filter(is_it).unwrap_or(end)
-    };
-    let (mut begin, mut end) = (output.len(), before_that(output.len()));
-    while let Some(at) = memmem::rfind(&output[..end], BEGINNING)
-        && !output[at..end].contains(&b'\n')
-    {
-        (begin, end) = (at, before_that(at));
-        if begin == end {
-            break;
-        }
-    }
-    output.len() - begin
+    const BEGINNING: &str = "\x1b[2m\u{23ce}";
+    let at = memmem::rfind(output, BEGINNING.as_bytes()).filter(|at| !output[*at..].contains(&b'\n'));
+    at.map_or(0, |at| output.len() - at)
 }
 
 /// The length, in the text that a line editor has drawn or the kernel has echoed, of a command of so many
@@ -126,8 +106,10 @@ pub(crate) fn sequences(bytes: &[u8], over: bool) -> Option<usize> {
             [] | [0x1b, ..] => None,
             _ => return Some(0),
         };
-        let Some(length) = length else { return over.then_some(0) };
-        at += length;
+        match length {
+            Some(length) => at += length,
+            None => return over.then_some(0),
+        }
     }
 }
 
@@ -191,19 +173,11 @@ mod tests {
     #[test]
     fn the_output_of_an_interrupted_command_ends_before_the_prompt_of_fish() {
         let prompt = "\x1b[2m\u{23ce}\x1b(B\x1b[m  \r\u{23ce} \r\x1b[K\x1b]0;/\x07";
-        let interrupted = format!("{prompt}root# \x1b[K\r\x1b[29C\n\x1b[30m\x1b(B\x1b[m");
         for (output, length) in [
             (format!("out\r\n{prompt}"), prompt.len()),
             (prompt.to_owned(), prompt.len()),
             ("out\r\n".to_owned(), 0),
             (format!("{prompt}out\r\n"), 0),
-            (format!("{prompt}out\r\n{prompt}"), prompt.len()),
-            (format!("out\r\n{interrupted}{prompt}"), interrupted.len() + prompt.len()),
-            (format!("{interrupted}{interrupted}{prompt}"), 2 * interrupted.len() + prompt.len()),
-            // The next one is still to come.
-            (interrupted.clone(), interrupted.len()),
-            (interrupted[..interrupted.len() - 4].to_owned(), interrupted.len() - 4),
-            ("out\r\n\x1b[30m".to_owned(), 0),
         ] {
             assert_eq!(fish_prompt(output.as_bytes()), length, "{output:?}");
         }
