@@ -32,7 +32,7 @@ pub(crate) fn parse_seconds(digits: &[u8]) -> Option<Duration> {
     Some(Duration::new(number(whole.as_bytes())?, nanoseconds))
 }
 
-/// FNV-1a (draft-eastlake-fnv): against accidents, not against forgers.
+/// A hash (FNV-1a, draft-eastlake-fnv). It detects accidents, not forgery.
 pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)

@@ -287,7 +287,7 @@ impl Sender<'_> {
     }
 }
 
-/// The error if this file has fewer bytes than it had.
+/// The error if this file has fewer bytes than `whole`, which it had before.
 fn has_shrunk(file: &File, whole: u64) -> Option<io::Error> {
     let has = file.metadata().is_ok_and(|found| found.len() < whole);
     has.then(|| io::Error::other("it became shorter while it was copied"))
@@ -594,7 +594,7 @@ impl Unfinished {
         Ok(Unfinished { folder, temporary, file, is_finished: false })
     }
 
-    /// `size`: of a file that ends in a hole. `is_top`: the call has named it.
+    /// `size`: of a file that ends in a hole. `is_top`: the caller named it.
     fn finish(
         mut self,
         name: &OsStr,
@@ -642,7 +642,7 @@ mod tests {
         }
     }
 
-    /// Cuts off what is left of a file when something of it has been read.
+    /// Truncates the file as soon as some of it has been sent.
     struct Cutting(PathBuf, Vec<u8>);
 
     impl Write for Cutting {

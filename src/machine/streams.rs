@@ -131,7 +131,7 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
                     let is_caught = caught.take();
                     let is_unread = stdout.is_waiting() || stderr.is_waiting();
                     if is_caught && (ended.is_some() || was_signalled && is_unread) {
-                        // It only waits until somebody reads the rest of the output.
+                        // All that is left is output that nobody reads.
                         return Err(Failure::status(128 + *signal as u8, "interrupted", None));
                     }
                     if is_caught && !call.is_open() {

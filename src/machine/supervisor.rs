@@ -86,7 +86,7 @@ pub(crate) fn run(far: u32, line: &OsStr) -> Result<()> {
                         // If it has already ended, the result is the same.
                         let _ = child::signal_group(&program, *signal);
                         if *signal != SIGINT {
-                            // A stopped program ends only if it goes on, as timeout(1) knows.
+                            // A stopped program gets it only when it continues: timeout(1) sends this, too.
                             let _ = child::signal_group(&program, SIGCONT);
                         }
                     }

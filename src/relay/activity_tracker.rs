@@ -276,8 +276,8 @@ impl ActivityTracker {
         self.looked = now;
         // A program that waits, gets input, and waits again, has begun again. Output of others meanwhile
         // changes nothing.
-        let anew = settled && activity != Activity::Working && is_typed;
-        let begins = anew || activity != self.judged.activity;
+        let begins_again = settled && activity != Activity::Working && is_typed;
+        let begins = begins_again || activity != self.judged.activity;
         if begins {
             self.judged.since = match (look.doing, stir) {
                 (TerminalState::Running, Some(stir)) => stir.first,

@@ -128,7 +128,7 @@ pub(crate) fn leave_session() -> io::Result<()> {
     Ok(())
 }
 
-/// The same, and [`call_ourselves`].
+/// Leaves our caller's session, and takes this name (see [`call_ourselves`]).
 pub(crate) fn leave_session_as(name: &str) -> io::Result<()> {
     leave_session()?;
     call_ourselves(name)

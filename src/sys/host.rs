@@ -79,7 +79,7 @@ impl Host {
     }
 }
 
-/// 64 bits of a machine-id, which has twice as many: a sum of its 32 digits.
+/// 64 bits of a machine-id, which has twice as many: a hash of its 32 digits.
 /// `None` if it is invalid, such as the word `uninitialized`.
 fn machine_of(id: &[u8]) -> Option<Vec<u8>> {
     let is_id = id.len() == 32 && id.iter().all(u8::is_ascii_hexdigit);

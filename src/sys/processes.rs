@@ -720,7 +720,7 @@ pub(crate) fn descendants(of: u32, belongs: &dyn Fn(&Process) -> bool) -> io::Re
     Ok(found.filter(|process| process.pid != of).collect())
 }
 
-/// The same among these, by their parents.
+/// Finds them in this list, by their parents.
 fn below(of: u32, mut all: Vec<Process>, belongs: &dyn Fn(&Process) -> bool) -> Vec<Process> {
     let (mut found, mut parents) = (Vec::new(), vec![of]);
     while let Some(parent) = parents.pop() {

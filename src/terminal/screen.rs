@@ -6,7 +6,7 @@
 //! xterm does (379, at VT level 4), by ctlseqs and by the expectations of esctest2, the suite of
 //! xterm's maintainer (`../../tests/terminal` runs it, and names what is left out). As tmux 3.3
 //! does, and not xterm: what scrolls off a region, and what ED 2 erases, goes into the history;
-//! a screen that changes its width breaks its lines anew; C1 controls in UTF-8 are obeyed.
+//! a screen that changes its width wraps its lines again; C1 controls in UTF-8 are obeyed.
 //!
 //! Why not another's: 210 moments of ten recorded programs and 900 generated streams
 //! were shown to tmux and to each. Of the recorded, avt 0.19 drew 10 otherwise,

@@ -144,7 +144,7 @@ impl Plan {
         let sessions = call.operands("SESSION");
         let Places { on, worker, inherits } = Places::of(call)?;
         let placed: Vec<_> = sessions.iter().map(|session| on_machine(session)).collect::<Result<_>>()?;
-        // Most calls are.
+        // This is so for most calls.
         if on.is_empty() && placed.iter().all(|(machine, _)| machine.is_none()) {
             return Ok(None);
         }

@@ -293,7 +293,7 @@ impl Grid {
         self.returning = 0;
     }
 
-    /// Puts a line into the history, if it is kept; gives one to use anew.
+    /// Puts a line into the history, if it is kept; returns one for reuse.
     fn retire(&mut self, line: Line) -> Line {
         if !self.keeps_history {
             return line;
@@ -310,7 +310,7 @@ impl Grid {
     ///
     /// As tmux does it: a screen that gets lower loses the rows below the cursor,
     /// then the first ones, to the history; one that gets higher takes them back.
-    /// Lines that were broken at the right margin are broken anew.
+    /// Lines that were broken at the right margin are wrapped again.
     pub(super) fn resize(&mut self, cols: usize, height: usize, cursor: (usize, usize)) -> (usize, usize) {
         let (mut col, mut row) = cursor;
         let kept = self.kept();
@@ -343,7 +343,7 @@ impl Grid {
         (col, row)
     }
 
-    /// Breaks all lines anew, for another width; so many columns of each were kept.
+    /// Wraps all lines again for another width; so many columns of each were kept.
     fn reflow(&mut self, cols: usize, kept: usize, (col, row): (usize, usize)) -> (usize, usize) {
         let (height, cursor_line) = (self.height(), self.history.len() + row);
         let history = mem::take(&mut self.history);

@@ -83,9 +83,9 @@ fn is_border(row: &str) -> bool {
     !row.contains(is_letter_or_digit) && (row.contains(is_drawn) || is_rule())
 }
 
-/// Is it a letter or a digit of any script? Roughly: the blocks of letters count as a whole, and the tables that
-/// know each character (`char::is_alphanumeric`) take more room than this is worth. None of them means anything to
-/// a shell, even if it composes characters, or is fish, which has its own from U+FDD0.
+/// Is it a letter or a digit of any script? This is an approximation by blocks: the exact tables of
+/// `char::is_alphanumeric` would take 2 KB of the file. No shell gives any of these a meaning: those that compose
+/// to ASCII characters (U+037E, U+1FEF) and those that fish uses internally (from U+FDD0) are left out.
 pub(crate) fn is_letter_or_digit(character: char) -> bool {
     character.is_ascii_alphanumeric()
         || matches!(character, 'ª' | 'µ' | 'º' | 'À'..='Ö' | 'Ø'..='ö' | 'ø'..='\u{37d}' | '\u{37f}'..='\u{61b}')

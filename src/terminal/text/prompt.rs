@@ -97,7 +97,7 @@ fn without_digits(prompt: &str) -> String {
     reduced(prompt, false)
 }
 
-/// Are two the same but for what they end with? Some programs draw a prompt anew once they
+/// Are two the same but for what they end with? Some programs draw a prompt again once they
 /// know that a line does not end what was begun, as irb.
 pub(crate) fn begin_alike(one: &str, other: &str) -> bool {
     let stem = |prompt| form(prompt).trim_end_matches(|last: char| !is_letter_or_digit(last)).to_owned();

@@ -336,8 +336,8 @@ mod tests {
         // Drawing the changes has the same result as drawing everything.
         let mut followed = Screen::showing(80, 24, changes(&TopFrame::default(), &before, 80).as_bytes());
         followed.feed(changes(&before, &now, 80).as_bytes());
-        let anew = Screen::showing(80, 24, changes(&TopFrame::default(), &now, 80).as_bytes());
-        assert_eq!(followed.coloured_lines(0), anew.coloured_lines(0));
+        let redrawn = Screen::showing(80, 24, changes(&TopFrame::default(), &now, 80).as_bytes());
+        assert_eq!(followed.coloured_lines(0), redrawn.coloured_lines(0));
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn targets_are_as_cp_has_them_and_what_cannot_be_copied_is_told() {
     assert_eq!(read("safe") + &read("into/link"), "safechanged");
     cp(&["-r", "d", "box:into"]).code(1).complains("box: cannot write 'into/d': Not a directory");
     assert!(!there.home.join("sub").exists());
-    // Nor is anything but a file or a link replaced.
+    // Nothing but a file or a link is replaced.
     run(Command::new("mkfifo").arg(there.home.join("into/fifo"))).code(0);
     symlink("fifo", there.home.join("into/to_fifo")).unwrap();
     symlink("/proc/self/fd/1", there.home.join("into/stdout")).unwrap();
@@ -101,13 +101,13 @@ fn targets_are_as_cp_has_them_and_what_cannot_be_copied_is_told() {
             .complains(&format!("cannot write 'into/{name}': it is a device, a FIFO"));
         assert_eq!(fs::symlink_metadata(there.home.join("into").join(name)).unwrap().ino(), before.ino());
     }
-    // A link in a directory is a link there, too, whatever it leads to.
+    // A link inside a directory is copied as a link, whatever its target is.
     symlink("/dev/null", here.join("d/sub/masked")).unwrap();
     for _ in 0..2 {
         cp(&["-r", "d/sub", "box:into"]).code(0).silent();
     }
     assert_eq!(fs::read_link(there.home.join("into/sub/masked")).unwrap(), Path::new("/dev/null"));
-    // Of two files of one name, one would be lost.
+    // If two files had the same name, one would be lost.
     fs::write(here.join("d/a"), "another").unwrap();
     cp(&["a", "d/a", "box:into"]).code(4).complains("two SOURCEs are named 'a'");
     cp(&["box:b", "box:into/b", "d"]).code(4).complains("two SOURCEs are named 'b'");

@@ -66,8 +66,8 @@ impl Run<'_> {
     }
 
     /// The range of the output, without: a line of ours that `set -v` shows, the end mark of fish, the
-    /// newline that bash prints if a command has died of an interrupt of ours, what else interrupts leave, and,
-    /// as long as more may come, a possible prompt without marks.
+    /// newline that bash prints if a command has died of an interrupt of ours, other traces of interrupts,
+    /// and, as long as more may come, a possible prompt without marks.
     pub(super) fn shown_output(&self, complete: bool) -> Result<Range<u64>> {
         let Range { start, end } = self.progress.output();
         let start = start.max(self.printed_before);
@@ -222,9 +222,9 @@ impl Run<'_> {
     }
 }
 
-/// May output that begins like this be all that interrupts have left? The terminal echoes as many of them as
-/// `echoes` allows, and bash prints a newline. If one comes while bash prints a mark, only the ESC of the mark
-/// is printed.
+/// Can this output be the beginning of the text that interrupts leave? The terminal echoes as many of them as
+/// `echoes` allows, and bash prints a newline. If an interrupt comes while bash prints a mark, bash prints only
+/// the ESC of the mark.
 fn may_be_of_interrupts(output: &[u8], echoes: RangeInclusive<usize>) -> bool {
     let begins = |count: usize, rest: &[u8]| [&b"^C".repeat(count)[..], rest].concat().starts_with(output);
     (0..=*echoes.end())
@@ -245,7 +245,7 @@ mod tests {
             (b"^C^C^C\r\n", (1, 2), false),
             (b"\x1b", (0, 0), true),
             (b"\x1b\r\n", (0, 0), true),
-            // The command has begun after the interrupt.
+            // The command began after the interrupt.
             (b"\x1b\r\n", (1, 0), true),
             (b"^C\x1b\r\n", (1, 1), true),
             (b"\x1b[m\r\n", (0, 0), false),
