@@ -3,8 +3,8 @@
  * Usage: executed FILE FOLDER COMMAND [ARGUMENT...]
  *
  * Runs the command. Of each process of FILE that it starts, itself or by others, FOLDER gets a file with the
- * addresses that were executed, in hexadecimal, one in each line. FILE has its code at fixed addresses below
- * 8 MiB. x86-64 only. */
+ * addresses that were executed, in hexadecimal, one in each line, each with the number of the step in which that
+ * was first. FILE has its code at fixed addresses below 8 MiB. x86-64 only. */
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,9 +24,10 @@
 
 static struct stat file;
 static const char *folder;
-/* By PID: is it known, and if it executes FILE, the addresses that it has executed. */
+/* By PID: is it known, and if it executes FILE, the first step at each address, or 0. */
 static char known[MOST_PIDS];
-static char *executed[MOST_PIDS];
+static unsigned *executed[MOST_PIDS];
+static unsigned steps;
 
 static void fail(const char *what)
 {
@@ -42,7 +43,7 @@ static void begin(int pid)
     snprintf(path, sizeof path, "/proc/%d/exe", pid);
     known[pid] = 1;
     if (stat(path, &found) == 0 && found.st_ino == file.st_ino && found.st_dev == file.st_dev
-        && !(executed[pid] = calloc(1, MOST)))
+        && !(executed[pid] = calloc(MOST, sizeof *executed[pid])))
         fail("memory");
 }
 
@@ -58,7 +59,7 @@ static void end(int pid)
         fail(path);
     for (unsigned long at = 0; at < MOST; at++)
         if (executed[pid][at])
-            fprintf(out, "%lx\n", at);
+            fprintf(out, "%lx %u\n", at, executed[pid][at]);
     if (fclose(out))
         fail(path);
     free(executed[pid]);
@@ -104,8 +105,9 @@ int main(int count, char **words)
             begin(pid);
         } else if (!event && signal == SIGTRAP && executed[pid]) {
             unsigned long at = ptrace(PTRACE_PEEKUSER, pid, offsetof(struct user_regs_struct, rip), 0);
-            if (at < MOST)
-                executed[pid][at] = 1;
+            steps++;
+            if (at < MOST && !executed[pid][at])
+                executed[pid][at] = steps;
         } else if (!event) {
             /* A process that has gone meanwhile reports its end. */
             ptrace(executed[pid] ? PTRACE_SINGLESTEP : PTRACE_CONT, pid, 0, signal);
