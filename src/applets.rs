@@ -28,7 +28,6 @@ use std::{
     io::Write,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 
 use crate::{
@@ -53,7 +52,7 @@ use crate::{
 include!(concat!(env!("OUT_DIR"), "/applets.rs"));
 
 /// Runs the applet named by `called_as`, prints its messages, and returns the exit code of the process.
-pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
+pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> u8 {
     if inherited::is_setuid() {
         let why =
             "cannot run with the set-user-ID or set-group-ID bit on this file: take it off (chmod ug-s)";
@@ -73,7 +72,7 @@ pub(crate) fn call(called_as: &OsStr, words: Vec<OsString>) -> ExitCode {
         None => ("nbs".to_owned(), Err(unknown(name))),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(failure) => end(&who, failure, args.json_asked()),
     }
 }
@@ -381,7 +380,7 @@ fn manuals_and_completions() -> Vec<install::Item> {
 }
 
 /// Prints why a call failed, and returns the exit code of the process.
-fn end(who: &str, failure: Failure, json: bool) -> ExitCode {
+fn end(who: &str, failure: Failure, json: bool) -> u8 {
     if let Some(line) = failure.line(who, json) {
         // If standard error is closed, no one reads this.
         let _ = std::io::stderr().write_all(line.as_bytes());
@@ -389,5 +388,5 @@ fn end(who: &str, failure: Failure, json: bool) -> ExitCode {
     if failure.is(Reason::ReaderGone) {
         signals::end_as_by(SIGPIPE);
     }
-    failure.exit_code()
+    failure.code()
 }

@@ -4,6 +4,8 @@
 //! the last sync, wipe a secret) is done; but a panic ends it, and drops nothing. And
 //! nothing below here prints an error, so all of nbs speaks with one voice.
 
+#![cfg_attr(not(test), no_main)]
+
 mod applet;
 mod applets;
 mod call;
@@ -33,16 +35,22 @@ mod ts;
 mod worded;
 mod worker;
 
-use std::{env, process::ExitCode};
+use std::{
+    ffi::{c_char, c_int},
+    process,
+};
 
-/// musl's allocator maps, and unmaps, a page or more for each size that is requested: that was half of a
-/// call's cost besides the start of a process.
+use sys::{allocator::Allocator, start};
+
 #[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static ALLOCATOR: Allocator = Allocator::new();
 
-fn main() -> ExitCode {
-    let mut words = env::args_os();
+#[cfg_attr(not(test), expect(unsafe_code, reason = "the C library calls it by its name"))]
+#[cfg_attr(not(test), unsafe(export_name = "main"))]
+#[cfg_attr(test, expect(dead_code, reason = "tests have a start of their own"))]
+extern "C" fn main_of_c(count: c_int, words: *const *const c_char) -> c_int {
+    let mut words = start::begin(count, words).into_iter();
     let called_as = words.next().unwrap_or_default();
     panics::install_hook(&called_as);
-    applets::call(&called_as, words.collect())
+    process::exit(applets::call(&called_as, words.collect()).into())
 }

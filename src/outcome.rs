@@ -3,7 +3,7 @@
 //! There is one grammar of messages, `<who>: cannot <what>: <why>`, on one line of standard error, and it is
 //! put together here and nowhere else. Control characters of users' and programs' text are shown escaped.
 
-use std::{fmt, io, process::ExitCode};
+use std::{fmt, io};
 
 use crate::{json::Object, terminal::text};
 
@@ -177,10 +177,6 @@ impl Failure {
             }
             _ => self,
         }
-    }
-
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(self.code())
     }
 }
 

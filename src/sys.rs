@@ -14,6 +14,7 @@ macro_rules! as_fd {
     };
 }
 
+pub(crate) mod allocator;
 pub(crate) mod cgroup;
 pub(crate) mod child;
 pub(crate) mod clock;
@@ -39,6 +40,8 @@ pub(crate) mod seccomp;
 pub(crate) mod siblings;
 pub(crate) mod signals;
 pub(crate) mod socket;
+pub(crate) mod spawn;
+pub(crate) mod start;
 pub(crate) mod stdio;
 pub(crate) mod syncer;
 pub(crate) mod term;

@@ -3,8 +3,8 @@
 //! An internal role. `create` starts `nbs-relay HANDLE SESSIONS UMASK SIZE VIA`. Its standard input
 //! is the lock of the half-made session. Its standard output is a socket. On that it writes
 //! `!` and a warning if there is one, then `+` when the session is visible, or `-` and why it
-//! failed. On the same socket it reads that the files are there that it needs to start the command, and
-//! later that all files of the session are.
+//! failed. On the same socket it reads the command with the session's settings, and later a byte that says
+//! that all files of the session are there.
 
 use std::{fs::File, io, os::fd::AsFd, path::Path};
 

@@ -21,9 +21,10 @@
 
 use std::{
     env,
+    ffi::OsStr,
     fs::{self, File, TryLockError},
     io::{self, Read, Seek, Write},
-    os::unix::net::UnixListener,
+    os::unix::{ffi::OsStrExt, net::UnixListener},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -39,6 +40,7 @@ use crate::{
         deadline::Deadline,
         files::{self, Folder},
         inherited,
+        processes::Process,
         signals::{self, Signals},
         socket, user,
     },
@@ -191,7 +193,10 @@ fn uninstall_service() -> Result<()> {
 /// By the link that we were called as, if it is one: a later version may be put
 /// behind it.
 fn own_path() -> Result<PathBuf> {
-    let called = env::args_os().next().map(PathBuf::from).filter(|called| called.components().count() > 1);
+    let ours = Process::read(std::process::id()).map(|ours| ours.arguments());
+    let called =
+        ours.as_ref().and_then(|words| words.first()).map(|word| PathBuf::from(OsStr::from_bytes(word)));
+    let called = called.filter(|called| called.components().count() > 1);
     let named = called.filter(|called| called.file_name().is_some_and(|name| name == "nbs-ts-helper"));
     let link = named.and_then(|link| std::path::absolute(link).ok()).filter(|link| link.exists());
     let on_path = || {

@@ -4,20 +4,20 @@
 //! no moment in which no process holds it.
 
 use std::{
+    fs::File,
     io::{self, Read, Write},
     net::Shutdown,
     os::{
-        fd::OwnedFd,
+        fd::AsFd,
         unix::{ffi::OsStrExt, net::UnixStream},
     },
     path::Path,
-    process::Stdio,
 };
 
 use crate::{
     outcome::{Failure, Result, Trying},
-    session::{Handle, PendingSession, SessionSpec},
-    sys::{child, files::Folder, gate::Environment, socket},
+    session::{Handle, PendingSession, SessionSpec, Settings},
+    sys::{child, files::Folder, gate::Environment, socket, spawn::Role},
     worded::worded,
 };
 
@@ -41,7 +41,7 @@ pub(super) const CHANGED: &str = "environment";
 /// newline.
 pub(crate) const WARNING: &str = "!";
 
-/// The byte that `create` sends when the files that start the command exist, and again when all do.
+/// The byte that `create` sends when all files of the session exist.
 pub(super) const READY: &[u8] = b".";
 
 /// Makes the files of a session, while its relay begins, and returns when the session is visible; with a
@@ -58,34 +58,40 @@ pub(crate) fn start(
     let what = "start the relay";
     let pair = UnixStream::pair().trying(what);
     let (mut ours, theirs) = pair.or_else(|failure| check_sockets(&pending.handle).and(Err(failure)))?;
-    let mut command = child::ourselves(crate::session::RELAY);
-    command
-        .arg(pending.handle.as_str())
-        .arg(sessions)
-        .arg(format!("{umask:o}"))
-        .arg(format!("{}x{}", spec.size.cols, spec.size.rows))
-        .arg(via.word())
-        .stdin(pending.lock.try_clone().trying(what)?)
-        .stdout(OwnedFd::from(theirs))
-        .stderr(Stdio::null());
-    if let Some(cwd) = cwd {
-        command.current_dir(cwd);
-    }
-    child::change_environment(&mut command, environment);
-    let mut relay = command.spawn().map_err(child::why_not_ourselves).trying(what)?;
-    // It holds a copy of the other end.
-    drop(command);
-    let write = || {
-        spec.write(&pending.folder)?;
+    let words = [
+        pending.handle.as_str().into(),
+        sessions.into(),
+        format!("{umask:o}").into(),
+        format!("{}x{}", spec.size.cols, spec.size.rows).into(),
+        via.word().into(),
+    ];
+    let nowhere = File::options().write(true).open("/dev/null").trying(what)?;
+    let role = Role {
+        name: crate::session::RELAY,
+        words: &words,
+        streams: [pending.lock.as_fd(), theirs.as_fd(), nowhere.as_fd()],
+        folder: cwd,
+        environment,
+    };
+    let relay = role.start().map_err(child::why_not_ourselves).trying(what)?;
+    drop((theirs, nowhere));
+    let prepare = || {
         if via != SpawnVia::Relay {
             write_changed(&pending.folder, environment)?;
         }
-        send_ready(&ours)?;
-        spec.write_rest(pending, sessions, relay.id())
+        send(&ours, &Order::encode(&spec.settings, &spec.command))
     };
-    // At the same time, the relay starts.
-    let made = check_sockets(&pending.handle)
-        .and_then(|()| write().trying(format_args!("make a session in '{}'", sessions.display())));
+    let write = || {
+        spec.write(&pending.folder)?;
+        spec.write_rest(pending, sessions, relay)
+    };
+    let making = format_args!("make a session in '{}'", sessions.display());
+    // From the order on, the relay starts the command, which begins only when all is there.
+    let made = prepare()
+        .trying(making)
+        .or_else(|failure| check_sockets(&pending.handle).and(Err(failure)))
+        .and_then(|()| check_sockets(&pending.handle))
+        .and_then(|()| write().trying(making));
     let made = made.and_then(|()| {
         spec.check_log_limit(&pending.folder)
             .trying(format_args!("free a part of a file, as --max-log requires, in '{}'", sessions.display()))
@@ -94,10 +100,10 @@ pub(crate) fn start(
         // The relay removes the session's files and exits. If SIGCHLD is ignored, wait(2) waits for that as well,
         // and then reports an error, which says nothing.
         drop(ours);
-        let _ = relay.wait();
+        let _ = child::wait_for(relay);
         return Err(failure);
     }
-    send_ready(&ours).trying(what)?;
+    send(&ours, READY).trying(what)?;
     // If the shutdown fails, the error closes the socket, so the relay never waits for more.
     ours.shutdown(Shutdown::Write).trying(what)?;
     let mut words = Vec::new();
@@ -111,9 +117,42 @@ pub(crate) fn start(
     })
 }
 
+/// By what a relay starts the command of a session, before that has any files.
+pub(super) struct Order {
+    pub(super) settings: Settings,
+    pub(super) command: Vec<u8>,
+}
+
+impl Order {
+    fn encode(settings: &Settings, command: &[u8]) -> Vec<u8> {
+        let settings = settings.encode();
+        let lengths = [settings.len(), command.len()].map(|length| (length as u64).to_ne_bytes());
+        [&lengths.concat(), &settings, command].concat()
+    }
+
+    pub(super) fn read(mut from: impl Read) -> io::Result<Order> {
+        let mut piece = |length: u64| {
+            let mut bytes = Vec::new();
+            from.by_ref().take(length).read_to_end(&mut bytes)?;
+            if bytes.len() as u64 == length {
+                Ok(bytes)
+            } else {
+                Err(io::Error::from(io::ErrorKind::UnexpectedEof))
+            }
+        };
+        let lengths = piece(16)?;
+        let length = |at: usize| {
+            let length = lengths.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+            length.map(u64::from_ne_bytes).ok_or(io::ErrorKind::InvalidData)
+        };
+        let settings = Settings::decode(&piece(length(0)?)?).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Order { settings, command: piece(length(8)?)? })
+    }
+}
+
 /// If the relay has gone, its message has the reason.
-fn send_ready(mut relay: &UnixStream) -> io::Result<()> {
-    match relay.write_all(READY) {
+fn send(mut relay: &UnixStream, bytes: &[u8]) -> io::Result<()> {
+    match relay.write_all(bytes) {
         Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
             Ok(())
         }
@@ -163,6 +202,17 @@ fn write_changed(folder: &Folder, environment: &Environment) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_order_is_read_back_as_a_whole() {
+        let settings = Settings { record: true, title: Some(b"a\nb".to_vec()), ..Settings::default() };
+        let bytes = Order::encode(&settings, b"echo \0");
+        let order = Order::read(&bytes[..]).unwrap();
+        assert_eq!((order.settings, order.command), (settings, b"echo \0".to_vec()));
+        for length in 0..bytes.len() {
+            assert!(Order::read(&bytes[..length]).is_err(), "{length}");
+        }
+    }
 
     #[test]
     fn a_relay_says_yes_or_no_and_maybe_why() {

@@ -21,7 +21,7 @@ use crate::{
     relay::{
         Caught, HelperError, Limits, Relay, RelayStart, SpawnRequest, SpawnVia, SpawnedChild, WARNING,
         ask_helper,
-        launch::{CHANGED, READY},
+        launch::{CHANGED, Order, READY},
     },
     session::{Events, PendingSession, SOCKET, SessionSpec, Settings},
     sys::{
@@ -48,12 +48,12 @@ pub(crate) fn run(
 ) -> Result<()> {
     child::leave_session_as(crate::session::RELAY).trying("become a process of its own")?;
     let caught = begin().map_err(send_failure)?;
-    // If they cannot be made, or the process that makes them has gone, there will be no session.
-    if await_files().is_err() {
+    // If the process that sends it has gone, there will be no session.
+    let Ok(order) = from_caller().and_then(Order::read) else {
         return pending.abandon().trying("remove the session that failed");
-    }
-    let (start, gate) = prepare(pending, sessions, umask, size, via).map_err(send_failure)?;
-    if await_files().is_err() {
+    };
+    let (start, gate) = prepare(pending, order, sessions, umask, size, via).map_err(send_failure)?;
+    if from_caller().and_then(|mut caller| caller.read_exact(&mut [0; READY.len()])).is_err() {
         return start.pending.abandon().trying("remove the session that failed");
     }
     let relay = Relay::new(start).map_err(send_failure)?;
@@ -75,14 +75,14 @@ pub(crate) fn begin() -> Result<Caught> {
 
 fn prepare(
     pending: PendingSession,
+    order: Order,
     sessions: &Path,
     umask: u32,
     size: Size,
     via: SpawnVia,
 ) -> Result<(RelayStart, Gate)> {
-    let settings = Settings::read(&pending.folder).trying("read the session's settings")?;
+    let Order { settings, command } = order;
     let owner = settings.owner.map(hold_owner).transpose()?;
-    let command = SessionSpec::command(&pending.folder).trying("read the command")?;
     let confinement = confinement(&pending, sessions, &settings).trying("find the state directory")?;
     let jailed = (confinement.as_ref(), &settings.jail.hidden);
     let spawned = match via {
@@ -246,10 +246,9 @@ fn send_failure(failure: Failure) -> Failure {
     Failure::quiet()
 }
 
-/// For a relay: waits until the files are made by which it starts the command, and
-/// the second time until all are. An error where they never will be.
-fn await_files() -> io::Result<()> {
-    File::from(io::stdout().as_fd().try_clone_to_owned()?).read_exact(&mut [0; READY.len()])
+/// What `create` sends: the order, and a byte when all files are made.
+fn from_caller() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
 /// How the relay's environment was made to differ from its caller's.

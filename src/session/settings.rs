@@ -79,7 +79,7 @@ impl Settings {
             .bytes_or_null("start_folder", self.start_folder.as_deref())
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let written = |number: Option<String>| number.map(String::into_bytes);
         let seconds = |time: Option<Duration>| written(time.map(|time| numbers::seconds(time, 9)));
         let all = [
@@ -100,7 +100,7 @@ impl Settings {
         lines.flat_map(|(key, value)| [key.as_bytes(), b": ", &escaped(&value), b"\n"].concat()).collect()
     }
 
-    fn decode(content: &[u8]) -> Option<Settings> {
+    pub(crate) fn decode(content: &[u8]) -> Option<Settings> {
         let mut settings = Settings::default();
         for line in content.split_inclusive(|byte| *byte == b'\n') {
             let line = line.strip_suffix(b"\n")?;

@@ -6,11 +6,12 @@
 
 use std::{
     env,
-    ffi::{OsStr, OsString},
+    ffi::{CStr, OsStr, OsString},
     fs, io,
     os::{
         fd::AsFd,
         unix::{
+            ffi::OsStrExt,
             fs::PermissionsExt,
             process::{CommandExt, ExitStatusExt},
         },
@@ -22,18 +23,25 @@ use std::{
 use rustix::process::{WaitOptions, WaitStatus};
 
 /// There where /proc is.
-const OURSELVES: &str = "/proc/self/exe";
+pub(super) const OURSELVES: &CStr = c"/proc/self/exe";
+
+/// Variables to set in a child's environment, or (`None`) to remove.
+pub(crate) type Environment = Vec<(OsString, Option<OsString>)>;
+
+fn path_of_ourselves() -> &'static Path {
+    Path::new(OsStr::from_bytes(OURSELVES.to_bytes()))
+}
 
 /// This file, to be started as one of its internal roles.
 pub(crate) fn ourselves(role: &str) -> Command {
-    let mut command = Command::new(OURSELVES);
+    let mut command = Command::new(path_of_ourselves());
     command.arg0(role);
     command
 }
 
 /// Why we could not be started, in words that name /proc if it is that.
 pub(crate) fn why_not_ourselves(error: io::Error) -> io::Error {
-    if error.kind() != io::ErrorKind::NotFound || Path::new(OURSELVES).exists() {
+    if error.kind() != io::ErrorKind::NotFound || path_of_ourselves().exists() {
         return error;
     }
     io::Error::new(error.kind(), "/proc is not mounted; sessions need it")
@@ -94,6 +102,17 @@ pub(crate) fn collect() -> io::Result<Option<(u32, ExitStatus)>> {
     }
 }
 
+/// Waits until this child has ended, and reaps it.
+pub(crate) fn wait_for(child: u32) -> io::Result<()> {
+    let pid = rustix::process::Pid::from_raw(child as i32).ok_or(io::ErrorKind::InvalidInput)?;
+    while let Err(error) = rustix::process::waitpid(Some(pid), WaitOptions::empty()) {
+        if error != rustix::io::Errno::INTR {
+            return Err(error.into());
+        }
+    }
+    Ok(())
+}
+
 /// Is there any child left, running or ended?
 pub(crate) fn any_left() -> io::Result<bool> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -107,7 +126,7 @@ pub(crate) fn any_left() -> io::Result<bool> {
 }
 
 /// Changes the environment of a command.
-pub(crate) fn change_environment(command: &mut Command, changes: &[(OsString, Option<OsString>)]) {
+pub(crate) fn change_environment(command: &mut Command, changes: &Environment) {
     for (name, value) in changes {
         match value {
             Some(value) => command.env(name, value),

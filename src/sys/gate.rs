@@ -8,14 +8,15 @@ use std::{
     ffi::{OsStr, OsString},
     fs::File,
     io::{self, Write},
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::Path,
 };
 
-use crate::sys::{child, confinement::Confinement, pty::Master};
-
-/// Variables to set in a child's environment, or (`None`) to remove.
-pub(crate) type Environment = Vec<(OsString, Option<OsString>)>;
+pub(crate) use crate::sys::child::Environment;
+use crate::sys::{confinement::Confinement, pty::Master, spawn::Role};
 
 /// The variables that a child does not inherit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,18 +110,20 @@ impl Gate {
             // We check here, where an error still reaches the caller.
             confinement.check()?;
         }
-        let slave = File::from(master.open_slave()?);
+        let slave = master.open_slave()?;
         let (reader, word) = io::pipe()?;
-        let mut command = child::ourselves("nbs-child");
-        command.arg(format!("{:o}", program.umask));
         let jail = program.confinement.map(Confinement::words).unwrap_or_default();
-        command.arg(jail.len().to_string()).args(jail).args(program.words);
-        command.stdin(slave.try_clone()?).stdout(slave).stderr(reader);
-        if let Some(folder) = program.folder {
-            command.current_dir(folder);
-        }
-        child::change_environment(&mut command, program.environment);
-        Ok(Gate { child: command.spawn()?.id(), word: File::from(OwnedFd::from(word)) })
+        let mut words = vec![format!("{:o}", program.umask).into(), jail.len().to_string().into()];
+        words.extend(jail);
+        words.extend_from_slice(program.words);
+        let role = Role {
+            name: "nbs-child",
+            words: &words,
+            streams: [slave.as_fd(), slave.as_fd(), reader.as_fd()],
+            folder: program.folder,
+            environment: program.environment,
+        };
+        Ok(Gate { child: role.start()?, word: File::from(OwnedFd::from(word)) })
     }
 
     /// The gate of a child that another process started.

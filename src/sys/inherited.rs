@@ -7,13 +7,17 @@
 use std::{
     env, fs, io,
     os::{
-        fd::{AsFd, FromRawFd, OwnedFd, RawFd},
+        fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
         unix::net::UnixListener,
     },
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use rustix::io::Errno;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    fs::{Mode, OFlags},
+    io::Errno,
+};
 
 use crate::sys::socket;
 
@@ -26,24 +30,31 @@ pub(crate) fn is_setuid() -> bool {
 
 static HAD_NO_STDOUT: AtomicBool = AtomicBool::new(false);
 
-/// Fails (EBADF) if our caller closed standard output (`>&-`). Output would then be lost silently:
-/// before `main`, std opens /dev/null in place of a closed descriptor, for reading and writing.
-/// Python's `subprocess.DEVNULL` and daemon(3) open it the same way on purpose. `main` cannot
-/// distinguish the two, so we check before std does.
+/// Fails (EBADF) if our caller closed standard output (`>&-`). Output would then be lost silently,
+/// because /dev/null is open in its place. Python's `subprocess.DEVNULL` and daemon(3) open it on purpose.
 pub(crate) fn check_stdout() -> io::Result<()> {
     if HAD_NO_STDOUT.load(Ordering::Relaxed) { Err(Errno::BADF.into()) } else { Ok(()) }
 }
 
-#[expect(unsafe_code, reason = "nothing that is safe runs before std's own start")]
-// SAFETY: this section has pointers to functions that the C library calls before `main`, in a process of one
-// thread; ours makes a system call and needs nothing of std's.
-#[unsafe(link_section = ".init_array")]
-#[used]
-static LOOK_FOR_STDOUT: extern "C" fn() = look_for_stdout;
-
-extern "C" fn look_for_stdout() {
-    let flags = rustix::io::fcntl_getfd(rustix::stdio::stdout());
-    HAD_NO_STDOUT.store(flags == Err(Errno::BADF), Ordering::Relaxed);
+/// Opens /dev/null in place of each standard stream that our caller closed, so that no file of ours gets
+/// its number. To be called before anything is open.
+pub(crate) fn open_closed_streams() -> io::Result<()> {
+    let (stdin, stdout, stderr) = (rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr());
+    let mut streams = [&stdin, &stdout, &stderr].map(|stream| PollFd::new(stream, PollFlags::empty()));
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    while let Err(error) = rustix::event::poll(&mut streams, Some(&now)) {
+        if error != Errno::INTR {
+            return Err(error.into());
+        }
+    }
+    let is_closed = streams.map(|stream| stream.revents().contains(PollFlags::NVAL));
+    HAD_NO_STDOUT.store(is_closed[1], Ordering::Relaxed);
+    for _ in is_closed.iter().filter(|is_closed| **is_closed) {
+        // It gets the lowest number that is free.
+        let flags = OFlags::RDWR | OFlags::NOCTTY;
+        let _ = rustix::fs::open("/dev/null", flags, Mode::empty())?.into_raw_fd();
+    }
+    Ok(())
 }
 
 /// Closes every descriptor from 3 up, stops ignoring three signals, and lets

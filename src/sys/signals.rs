@@ -3,7 +3,6 @@
 use std::{
     io::{self, Read},
     os::unix::net::UnixStream,
-    sync::{Arc, atomic::AtomicBool},
 };
 
 use crate::sys::processes::Process;
@@ -53,7 +52,22 @@ pub(crate) fn catch_those_to_end() -> io::Result<Vec<(i32, Signals)>> {
 
 /// Catches a signal and does nothing, so that the system call returns an error instead.
 pub(crate) fn disregard(signal: i32) -> io::Result<()> {
-    signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    extern "C" fn nothing(_: i32) {}
+    handle(signal, nothing as *const () as libc::sighandler_t)
+}
+
+/// Ignores a signal, as the programs do that we start (exec(3)), but for those that are started by std.
+pub(crate) fn ignore(signal: i32) {
+    // Only a signal that cannot be ignored is an error.
+    let _ = handle(signal, libc::SIG_IGN);
+}
+
+#[expect(unsafe_code, reason = "no safe call sets a handler without a table of all")]
+fn handle(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
+    // SAFETY: the handler is none of Rust's, or does nothing.
+    if unsafe { libc::signal(signal, handler) } == libc::SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
     Ok(())
 }
 

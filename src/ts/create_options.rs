@@ -25,7 +25,6 @@ use crate::{
         cgroup::ResourceLimits,
         confinement, files,
         gate::{Environment, HiddenVariables},
-        host::Host,
         pty::Size,
     },
     ts::profile::Profile,
@@ -163,7 +162,6 @@ impl CreateOptions {
         };
         let told = cwd.as_deref().map_or_else(env::current_dir, files::absolute);
         self.settings.start_folder = told.ok().map(|path| path.into_os_string().into_vec());
-        self.settings.boot = Host::ours().ok().map(|host| host.boot);
         let spec = SessionSpec {
             command: self.command,
             name: self.name,

@@ -66,18 +66,17 @@ impl SessionSpec {
         ShellCommand::parse(command).is_some()
     }
 
-    /// Writes the files by which a relay starts the command.
+    /// Writes the files that say what the session is.
     pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
-        if folder.may_be_shared()
-            && let Ok(host) = Host::ours()
-        {
+        let host = Host::ours().ok();
+        if let Some(host) = host.as_ref().filter(|_| folder.may_be_shared()) {
             folder.create(HOST, &host.line())?;
         }
         folder.create(COMMAND, &self.command)?;
         if self.settings.jail.confines() {
             folder.make_folder(OsStr::new(PRIVATE))?;
         }
-        self.settings.write(folder)
+        Settings { boot: host.map(|host| host.boot), ..self.settings.clone() }.write(folder)
     }
 
     /// Writes the other files that are known before any process but this relay runs. Files without
