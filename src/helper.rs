@@ -258,7 +258,7 @@ impl Helper {
         // ends with the gate.
         fdpass::send(&conversation.stream, &[protocol::FILES], &[master.as_fd()])?;
         (&conversation.stream).write_all(child.to_string().as_bytes())?;
-        gate.open()
+        gate.open().map(drop)
     }
 
     fn start_keeper(&mut self, conversation: Conversation, handle: Handle, length: usize) -> io::Result<()> {

@@ -12,7 +12,7 @@ mod activity_tracker;
 mod awaited_prompt;
 mod canonical_line;
 mod clients;
-mod command_tracker;
+pub(crate) mod command_tracker;
 mod command_watch;
 mod flow;
 mod foreground;
@@ -89,7 +89,6 @@ use views::Views;
 /// The initial state of a relay.
 pub(crate) struct RelayStart {
     pub(crate) is_kept: bool,
-    pub(crate) cgroup: Option<Cgroup>,
     pub(crate) pending: PendingSession,
     /// The path of the directory of all sessions.
     pub(crate) sessions: PathBuf,
@@ -261,7 +260,7 @@ impl Relay {
             prompt_wait: None,
             command_watch: None,
             phase: Phase::Running,
-            cgroup: start.cgroup,
+            cgroup: None,
             is_kept: start.is_kept,
             ending: Shutdown::new(now),
             started,
@@ -280,7 +279,8 @@ impl Relay {
     }
 
     /// Serves the session until it has ended and all of it is written down.
-    pub(crate) fn serve(mut self, mut caught: Caught) -> Result<()> {
+    pub(crate) fn serve(mut self, mut caught: Caught, cgroup: Option<Cgroup>) -> Result<()> {
+        self.cgroup = cgroup;
         loop {
             if self.phase.over().is_some() && self.conclude().trying("record the end")? {
                 return self.let_go();
@@ -908,7 +908,6 @@ mod tests {
             spec.write(&pending.folder).and_then(|()| spec.write_rest(&pending, &sessions, 1)).unwrap();
             let events = Events::open(&home).unwrap();
             let start = RelayStart {
-                cgroup: None,
                 is_kept: false,
                 alive: events.live().unwrap(),
                 events,

@@ -6,7 +6,11 @@ use std::{
     env,
     ffi::OsString,
     fs::File,
-    io::{self, Read, Write},
+    io::{
+        self,
+        ErrorKind::{ConnectionReset, UnexpectedEof},
+        Read, Write,
+    },
     os::{
         fd::AsFd,
         unix::ffi::{OsStrExt, OsStringExt},
@@ -49,8 +53,11 @@ pub(crate) fn run(
     child::leave_session_as(crate::session::RELAY).trying("become a process of its own")?;
     let caught = begin().map_err(send_failure)?;
     // If the process that sends it has gone, there will be no session.
-    let Ok(order) = from_caller().and_then(Order::read) else {
-        return pending.abandon().trying("remove the session that failed");
+    let order = match from_caller().and_then(Order::read) {
+        Err(error) if matches!(error.kind(), UnexpectedEof | ConnectionReset) => {
+            return pending.abandon().trying("remove the session that failed");
+        }
+        other => other.trying("read what the caller wants").map_err(send_failure)?,
     };
     let (start, gate) = prepare(pending, order, sessions, umask, size, via).map_err(send_failure)?;
     if from_caller().and_then(|mut caller| caller.read_exact(&mut [0; READY.len()])).is_err() {
@@ -63,8 +70,8 @@ pub(crate) fn run(
         return relay.withdraw();
     }
     child::point_stdout_at_stderr().trying("close standard output")?;
-    gate.open().trying("start the command")?;
-    relay.serve(caught)
+    let cgroup = gate.open().trying("start the command")?;
+    relay.serve(caught, cgroup)
 }
 
 /// The setup that needs no file of the session.
@@ -91,7 +98,7 @@ fn prepare(
             spawn_through_helper(&pending, sessions, (umask, size), &command, jailed, via)?
         }
     };
-    let (master, gate, keeper, slave) = match spawned {
+    let (master, mut gate, keeper, slave) = match spawned {
         Some(SpawnedChild { master, gate, keeper }) => (master, gate, Some(keeper), None),
         None => {
             let start = SessionSpec::start(&command, &sessions.join(pending.handle.as_str()));
@@ -116,7 +123,9 @@ fn prepare(
         }
     };
     // Before it does anything. If this fails, the child ends with the gate.
-    let cgroup = cgroup(&pending, &settings.jail.limits, gate.child()).trying("start the command")?;
+    if let Some(cgroup) = cgroup(&pending, &settings.jail.limits, gate.child()).trying("start the command")? {
+        gate.limit(cgroup);
+    }
     if keeper.as_ref().is_some_and(|keeper| !keeper.child_runs()) {
         return Err(Failure::failed("cannot start the command: its process was killed".into()));
     }
@@ -131,7 +140,6 @@ fn prepare(
     SessionSpec::write_running(&pending, gate.child(), slave.as_deref())
         .trying("write the session's files")?;
     let start = RelayStart {
-        cgroup,
         is_kept: keeper.is_some(),
         pending,
         sessions: sessions.to_owned(),

@@ -268,7 +268,11 @@ impl SessionDir {
 
     /// Its settings at the start; empty if they are unreadable.
     pub(crate) fn settings(&self) -> Settings {
-        Settings::read(&self.folder).unwrap_or_default()
+        self.intact_settings().unwrap_or_default()
+    }
+
+    pub(crate) fn intact_settings(&self) -> Result<Settings> {
+        self.trying(Settings::read(&self.folder), "read the settings")
     }
 
     pub(crate) fn command(&self) -> Result<Vec<u8>> {

@@ -52,8 +52,17 @@ pub(crate) struct Settings {
 impl Settings {
     /// Writes the settings that differ from the default; no file if there are none.
     pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
-        let content = self.encode();
+        let content = self.content()?;
         if content.is_empty() { Ok(()) } else { folder.create(SETTINGS, &content) }
+    }
+
+    /// Fails if it could not be read again.
+    fn content(&self) -> io::Result<Vec<u8>> {
+        let content = self.encode();
+        if content.len() as u64 > LONGEST {
+            return Err(io::Error::other("its options take more than 8 MiB"));
+        }
+        Ok(content)
     }
 
     pub(crate) fn read(folder: &Folder) -> io::Result<Settings> {
@@ -182,6 +191,15 @@ mod tests {
         for settings in [all, Settings::default(), Settings { owner: Some(1), ..Settings::default() }] {
             assert_eq!(Settings::decode(&settings.encode()), Some(settings));
         }
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let settings = |length| Settings { title: Some(vec![1; length]), ..Settings::default() };
+        let around = "title: \n".len();
+        let longest = (LONGEST as usize - around) / "\\x01".len();
+        assert_eq!(settings(longest).content().unwrap().len(), LONGEST as usize);
+        assert!(settings(longest + 1).content().is_err());
     }
 
     #[test]

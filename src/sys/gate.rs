@@ -13,10 +13,14 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::Path,
+    time::Duration,
 };
 
 pub(crate) use crate::sys::child::Environment;
-use crate::sys::{confinement::Confinement, pty::Master, spawn::Role};
+use crate::sys::{
+    cgroup::Cgroup, confinement::Confinement, deadline::Deadline, poll, processes::PidFd, pty::Master,
+    spawn::Role,
+};
 
 /// The variables that a child does not inherit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,6 +103,24 @@ pub(crate) struct Program<'a> {
 pub(crate) struct Gate {
     child: u32,
     word: File,
+    // Dropped behind `word`, at whose end the child exits.
+    limit: UnusedLimit,
+}
+
+/// The cgroup of a child that has not begun, and the child's PID. It goes when the child has gone.
+struct UnusedLimit(Option<(Cgroup, u32)>);
+
+impl Drop for UnusedLimit {
+    fn drop(&mut self) {
+        /// For a child that only has to exit.
+        const EXIT: Duration = Duration::from_secs(2);
+        let Some((cgroup, child)) = self.0.take() else { return };
+        // If it cannot be waited for, the cgroup stays.
+        if let Ok(Some(child)) = PidFd::open(child) {
+            let _ = poll::wait_readable(&child, Deadline::after(EXIT));
+        }
+        cgroup.remove();
+    }
 }
 
 // The descriptor to which we write the permission.
@@ -123,12 +145,17 @@ impl Gate {
             folder: program.folder,
             environment: program.environment,
         };
-        Ok(Gate { child: role.start()?, word: File::from(OwnedFd::from(word)) })
+        Ok(Gate::of_another(role.start()?, word.into()))
     }
 
     /// The gate of a child that another process started.
     pub(crate) fn of_another(child: u32, word: OwnedFd) -> Gate {
-        Gate { child, word: File::from(word) }
+        Gate { child, word: File::from(word), limit: UnusedLimit(None) }
+    }
+
+    /// Has the child limited by this cgroup, which goes with it if the gate is never opened.
+    pub(crate) fn limit(&mut self, cgroup: Cgroup) {
+        self.limit.0 = Some((cgroup, self.child));
     }
 
     /// The PID that the command has, or will have.
@@ -136,8 +163,10 @@ impl Gate {
         self.child
     }
 
-    pub(crate) fn open(mut self) -> io::Result<()> {
-        self.word.write_all(b"+")
+    /// Returns the cgroup, which is the caller's from now on.
+    pub(crate) fn open(mut self) -> io::Result<Option<Cgroup>> {
+        self.word.write_all(b"+")?;
+        Ok(self.limit.0.take().map(|(cgroup, _)| cgroup))
     }
 }
 

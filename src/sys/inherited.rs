@@ -39,15 +39,14 @@ pub(crate) fn check_stdout() -> io::Result<()> {
 /// Opens /dev/null in place of each standard stream that our caller closed, so that no file of ours gets
 /// its number. To be called before anything is open.
 pub(crate) fn open_closed_streams() -> io::Result<()> {
-    let (stdin, stdout, stderr) = (rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr());
-    let mut streams = [&stdin, &stdout, &stderr].map(|stream| PollFd::new(stream, PollFlags::empty()));
+    let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    let mut all = streams.each_ref().map(|stream| PollFd::new(stream, PollFlags::empty()));
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    while let Err(error) = rustix::event::poll(&mut streams, Some(&now)) {
-        if error != Errno::INTR {
-            return Err(error.into());
-        }
-    }
-    let is_closed = streams.map(|stream| stream.revents().contains(PollFlags::NVAL));
+    let is_closed = match rustix::event::poll(&mut all, Some(&now)) {
+        Ok(_) => all.map(|stream| stream.revents().contains(PollFlags::NVAL)),
+        // With a limit of fewer than three descriptors (poll(2)), or a signal.
+        Err(_) => streams.map(|stream| rustix::io::fcntl_getfd(stream) == Err(Errno::BADF)),
+    };
     HAD_NO_STDOUT.store(is_closed[1], Ordering::Relaxed);
     for _ in is_closed.iter().filter(|is_closed| **is_closed) {
         // It gets the lowest number that is free.

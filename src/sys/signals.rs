@@ -50,7 +50,8 @@ pub(crate) fn catch_those_to_end() -> io::Result<Vec<(i32, Signals)>> {
     to_end().iter().filter(is_heeded).map(|signal| Ok((*signal, Signals::catch(&[*signal])?))).collect()
 }
 
-/// Catches a signal and does nothing, so that the system call returns an error instead.
+/// Catches a signal and does nothing, so that the system call returns an error instead; to be called last: a
+/// [`Signals`] catches it no longer.
 pub(crate) fn disregard(signal: i32) -> io::Result<()> {
     extern "C" fn nothing(_: i32) {}
     handle(signal, nothing as *const () as libc::sighandler_t)

@@ -17,7 +17,7 @@ use crate::sys::child::{Environment, OURSELVES};
 #[expect(unsafe_code, reason = "the C library has it, and no safe name for it")]
 unsafe extern "C" {
     /// The environment of this process (environ(7)).
-    static environ: *const *const c_char;
+    static mut environ: *const *const c_char;
 }
 
 /// A role of ours, and what its process gets.
@@ -56,6 +56,7 @@ impl Role<'_> {
     ) -> io::Result<u32> {
         let mut attributes = mem::MaybeUninit::uninit();
         let mut actions = mem::MaybeUninit::uninit();
+        let (attributes, actions) = (attributes.as_mut_ptr(), actions.as_mut_ptr());
         let mut pid = 0;
         // SAFETY: both values are initialised first and destroyed last; sets of zeros are valid; the strings and
         // the arrays of pointers to them, each with a null pointer at its end, live longer than the call.
@@ -64,9 +65,8 @@ impl Role<'_> {
             libc::sigemptyset(&mut none);
             let mut to_default = none;
             libc::sigaddset(&mut to_default, libc::SIGPIPE);
-            libc::posix_spawnattr_init(attributes.as_mut_ptr());
-            libc::posix_spawn_file_actions_init(actions.as_mut_ptr());
-            let (attributes, actions) = (attributes.assume_init_mut(), actions.assume_init_mut());
+            libc::posix_spawnattr_init(attributes);
+            libc::posix_spawn_file_actions_init(actions);
             let flags = libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
             let mut error = libc::posix_spawnattr_setflags(attributes, flags as _);
             error |= libc::posix_spawnattr_setsigdefault(attributes, &to_default);
@@ -108,14 +108,23 @@ fn is_of(entry: &CStr, name: &OsStr) -> bool {
     entry.to_bytes().strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
 }
 
+/// Without what is no variable, which std passes on as little, and no option could hide.
 #[expect(unsafe_code, reason = "std only copies the environment")]
 fn our_entries() -> impl Iterator<Item = &'static CStr> {
-    // SAFETY: nothing of ours changes the environment, so that all of it lives as long as we do; the array ends
-    // with a null pointer, unless it is one itself.
-    let entry = |at| unsafe { if environ.is_null() { ptr::null() } else { *environ.add(at) } };
+    // SAFETY: only an exec that std makes changes it, for as long as that takes, and no other thread is there
+    // then.
+    let all = unsafe { (&raw const environ).read() };
+    // SAFETY: the entries live as long as we do; the array ends with a null pointer, unless it is one itself.
+    let entry = move |at| unsafe { if all.is_null() { ptr::null() } else { *all.add(at) } };
     let entries = (0..).map(entry).take_while(|entry: &*const c_char| !entry.is_null());
     // SAFETY: as above.
-    entries.map(|entry| unsafe { CStr::from_ptr(entry) })
+    let entries = entries.map(|entry| unsafe { CStr::from_ptr(entry) });
+    entries.filter(|entry| is_variable(entry))
+}
+
+/// A name may begin with `=`, as std has it.
+fn is_variable(entry: &CStr) -> bool {
+    entry.to_bytes().get(1..).is_some_and(|rest| rest.contains(&b'='))
 }
 
 #[cfg(test)]
@@ -133,6 +142,14 @@ mod tests {
         }
         for (entry, name, expected) in [(c"A=B=C", "A", true), (c"AB=1", "A", false), (c"A", "A", false)] {
             assert_eq!(is_of(entry, name.as_ref()), expected, "{entry:?} {name}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_name_is_no_variable() {
+        for (entry, expected) in [(c"A=", true), (c"=A=1", true), (c"A", false), (c"=A", false), (c"", false)]
+        {
+            assert_eq!(is_variable(entry), expected, "{entry:?}");
         }
     }
 

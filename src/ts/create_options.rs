@@ -100,14 +100,15 @@ impl CreateOptions {
     }
 
     /// Options to start what a dead session ran: in the same directory, with the same name, size and
-    /// settings, except for the owner process. The environment is the caller's.
+    /// settings, except for the owner process. The environment is the caller's. Fails if its settings cannot be
+    /// read: they may confine it.
     pub(crate) fn again(
         session: &SessionDir,
         variables: Vec<(OsString, OsString)>,
         via: SpawnVia,
         umask: u32,
     ) -> Result<CreateOptions> {
-        let (command, mut settings) = (session.command()?, session.settings());
+        let (command, mut settings) = (session.command()?, session.intact_settings()?);
         settings.owner = None;
         let folder = settings.start_folder.as_deref();
         let folder = folder.map(|path| StartFolder::Folder(OsStr::from_bytes(path).into()));

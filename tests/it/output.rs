@@ -391,6 +391,15 @@ fn rendered_is_what_a_person_would_have_seen() {
 }
 
 #[test]
+fn a_limit_of_open_files_below_the_standard_streams_hides_none_that_is_closed() {
+    let scratch = Scratch::new();
+    // The kernel looks at no three descriptors then.
+    let limited = "strace -qq -o /dev/null -e inject=poll,ppoll:error=EINVAL:when=1 nbs-ts --version";
+    scratch.bash(limited).code(0).stdout_has("nbs");
+    scratch.bash(&format!("{limited} >&-")).code(1).complains("Bad file descriptor");
+}
+
+#[test]
 fn without_standard_output_nothing_is_done_whose_answer_would_be_lost() {
     let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["run", &handle, "echo first"]).code(0);

@@ -105,6 +105,15 @@ fn restart_leaves_a_session_that_it_cannot_restart() {
     assert_eq!(list.lines().count(), 1, "{list}");
 }
 
+#[test]
+fn restart_does_not_free_a_session_whose_settings_are_damaged() {
+    let scratch = Scratch::new();
+    let dead = scratch.create_with(&["--no-helper", "--hide-env=SECRET"], "true");
+    scratch.wait_for_end(&dead);
+    fs::write(scratch.folder(&dead).join("settings"), "hide_env SECRET").unwrap();
+    scratch.ts(&["restart", &dead]).code(1).stdout("").complains("'settings' is damaged");
+}
+
 /// As if the machine had been rebooted since the session was made.
 fn in_another_boot(scratch: &Scratch, session: &str) {
     let settings = scratch.file(session, "settings");

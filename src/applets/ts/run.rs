@@ -66,6 +66,7 @@ mod printing;
 mod prompt;
 mod question;
 mod resume;
+mod unreported;
 mod watching;
 
 use std::{
@@ -235,6 +236,8 @@ struct Run<'a> {
     is_remote: bool,
     // `None`: it is the session's own shell.
     inner: Option<Inner>,
+    // How far the relay knows that it has been delivered.
+    handed: (Handed, u64),
     // Up to where in the log earlier calls have printed its output.
     printed_before: u64,
     // Up to where the relay knows that it has been printed.
@@ -363,6 +366,7 @@ impl<'a> Run<'a> {
     }
 
     fn note_with_next(&mut self, handed: Handed, place: u64) {
+        self.handed = (handed, place);
         let job = self.job(handed, place);
         self.relay.note_job_with_next(&job);
     }
@@ -386,6 +390,7 @@ impl<'a> Run<'a> {
             level: 0,
             is_remote: false,
             inner: None,
+            handed: (Handed::Queued, 0),
             printed_before: 0,
             confirmed: 0,
             is_left: false,

@@ -315,7 +315,9 @@ fn there_is_no_global_state_but_what_is_named() {
         let module = source.module.join("/");
         for line in source.text.lines().map(str::trim) {
             let item = line.strip_prefix("pub(crate) ").unwrap_or(line);
-            let Some((name, kind)) = item.strip_prefix("static ").and_then(|item| item.split_once(": "))
+            let Some((name, kind)) = item
+                .strip_prefix("static ")
+                .and_then(|item| item.trim_start_matches("mut ").split_once(": "))
             else {
                 assert!(!line.starts_with("thread_local!"), "{module}: {line}");
                 continue;

@@ -242,6 +242,30 @@ fn a_command_waiting_for_input_is_interrupted_once() {
 }
 
 #[test]
+fn what_a_killed_relay_wrote_and_did_not_report_is_printed() {
+    for shell in ["bash", "zsh", "fish", "dash"] {
+        // After the second, its prompt may have been written, too.
+        for (command, codes) in [("echo x; sleep 60", &[125][..]), ("echo x; sh -c 'exit 3'", &[3, 125])] {
+            let scratch = Scratch::new();
+            let handle = scratch.create(shell);
+            scratch.run(&handle, "true").code(0);
+            let relay = scratch.file(&handle, "daemon_pid");
+            let log = scratch.folder(&handle).join("output.log");
+            let mut strace = scratch.command("strace");
+            strace.args(["-qq", "-o", "/dev/null", "-e", "inject=write:delay_exit=1000000", "-P"]);
+            let tracing = start(strace.arg(&log).args(["-p", &relay]));
+            wait_for_tracer(&relay);
+            let call = scratch.start(&["run", &handle, command]);
+            eventually("the output", || scratch.file(&handle, "output.log").contains("x\r\n"));
+            assert!(Command::new("kill").args(["-9", &relay]).status().unwrap().success());
+            let ran = call.finish().stdout("x\n");
+            assert!(codes.contains(&ran.status.code().unwrap()), "{ran:?}");
+            drop(tracing);
+        }
+    }
+}
+
+#[test]
 fn its_line_in_completion_log_is_there_when_it_returns() {
     let (scratch, handle) = shell();
     scratch.run(&handle, "true").code(0);

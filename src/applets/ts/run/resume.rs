@@ -36,6 +36,7 @@ impl<'a> Run<'a> {
         let marks = MarkParser::new(session.secrets()?, job.place);
         let mut run = Run::new(session, wishes, signals, turn, log, marks, handover);
         (run.level, run.is_remote, run.is_nothing) = (job.level, job.is_remote, job.is_nothing);
+        run.handed = (job.handed, job.place);
         if !run.relay.look_at_output()? {
             return Err(session.ended());
         }

@@ -53,6 +53,9 @@ impl Run<'_> {
                 looked = self.seen;
                 self.question.note_change();
             }
+            if over {
+                self.follow_unreported()?;
+            }
             self.hand_text_over()?;
             if let Some(outcome) = self.look_for_outer() {
                 return Ok(outcome);
