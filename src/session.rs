@@ -40,7 +40,7 @@ pub(crate) use dir::{
     CLAIMS, COMPLETIONS, EXIT_CODE, INPUT, OUTPUT, Removal, ReportingShell, SIZES, SOCKET, SessionDir,
     SessionSpec, TIMES, TYPED, size_line,
 };
-pub(crate) use end::{GRACE, borne, end_from_below, end_wholly, end_without_folder};
+pub(crate) use end::{GRACE, borne, end_found, end_from_below, end_wholly, end_without_folder};
 pub(crate) use events::{ALIVE, EVENTS, Events, handle_of};
 pub(crate) use exit::{EXIT_RECORD, End, EndedBy, ExitRecord, Notice, Usage};
 pub(crate) use handle::{Address, Handle, Name, Target};

@@ -5,19 +5,19 @@
 //! ended, when the far side wants it (SIGUSR1), and when the far side has ended. Sessions, and the
 //! other processes of ours that outlive a call, go on.
 
-use std::{ffi::OsStr, fs::File, io, os::unix::process::CommandExt, process::Command, time::Duration};
+use std::{ffi::OsStr, fs::File, io, os::unix::process::CommandExt, process::Command};
 
 use crate::{
     machine::{self, FAR_ROLE},
     outcome::{Failure, Result, Trying},
-    session::{BRIDGE, GRACE, KEEPER, MONITOR, RELAY},
+    session::{BRIDGE, KEEPER, MONITOR, RELAY, end_found},
     sys::{
         child::{self, ExitStatus},
         deadline::Deadline,
         files,
         poll::PollSet,
         processes::{self, PidFd, Process},
-        signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1, Signals},
+        signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGUSR1, Signals},
     },
 };
 
@@ -27,9 +27,6 @@ const DAEMONS: [&str; 7] = [RELAY, KEEPER, MONITOR, BRIDGE, FAR_ROLE, "nbs-ts-he
 
 /// Signals that are for the program.
 const PASSED: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
-
-/// How long killed processes may take to be gone.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// No program of that name.
 const NOT_FOUND: u8 = 127;
@@ -95,7 +92,8 @@ pub(crate) fn run(far: u32, line: &OsStr) -> Result<()> {
         }
     }
     ending.take();
-    end_all(&children).trying("end what the program has started")?;
+    // A process that remains is one that we may not signal.
+    end_found(&below_us).trying("end what the program has started")?;
     match result.map_or(255, ExitStatus::number) {
         0 => Ok(()),
         code => Err(Failure::status(code as u8, "failed", None)),
@@ -113,40 +111,7 @@ fn collect(program: u32) -> io::Result<Option<ExitStatus>> {
     Ok(found)
 }
 
-/// SIGTERM to all processes below us, SIGKILL to those that are left after a moment.
-fn end_all(children: &Signals) -> io::Result<()> {
-    let (grace, patience) = (Deadline::after(GRACE), Deadline::after(GRACE + KILL_TIMEOUT));
-    let mut asked: Vec<u32> = Vec::new();
-    loop {
-        collect(0)?;
-        let left = below_us()?;
-        if left.is_empty() || patience.has_passed() {
-            return Ok(());
-        }
-        let mut held = Vec::new();
-        for process in &left {
-            let Some(pidfd) = process.hold()? else { continue };
-            // A process that we may not signal is only waited for.
-            if grace.has_passed() {
-                let _ = pidfd.signal(SIGKILL);
-            } else if !asked.contains(&process.pid) {
-                asked.push(process.pid);
-                let _ = pidfd.signal(SIGTERM);
-                let _ = pidfd.signal(SIGCONT);
-            }
-            held.push(pidfd);
-        }
-        let mut poll_set = PollSet::new();
-        poll_set.readable(children, ());
-        held.iter().for_each(|pidfd| poll_set.readable(pidfd, ()));
-        poll_set.wait(if grace.has_passed() { patience } else { grace })?;
-    }
-}
-
 /// All processes that descend from us, except daemons of ours and what those have started.
 fn below_us() -> io::Result<Vec<Process>> {
-    let ends = |process: &Process| !DAEMONS.contains(&&*process.name);
-    let mut found = processes::descendants(std::process::id(), &ends)?;
-    found.retain(|process| !process.has_ended());
-    Ok(found)
+    processes::descendants(std::process::id(), &|process| !DAEMONS.contains(&&*process.name))
 }

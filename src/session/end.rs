@@ -497,10 +497,7 @@ fn end_processes(
                 continue;
             }
             asked.insert(process.pid);
-            // A process we may not signal is found among the survivors.
-            let _ = pidfd.signal(SIGTERM);
-            // A stopped process gets no signal but this and SIGKILL.
-            let _ = pidfd.signal(SIGCONT);
+            ask_to_end(pidfd);
         }
         wait_for_any(&pidfds, grace)?;
     }
@@ -528,6 +525,37 @@ fn kill_processes(members: &Members) -> io::Result<Vec<Process>> {
         }
         wait_for_any(&pidfds, patience)?;
     }
+}
+
+/// Ends what `find` finds, which belongs to no session: SIGTERM, then SIGKILL after [`GRACE`] to those that are
+/// left. One of our own has longer: it may have sessions to end. Returns the survivors.
+pub(crate) fn end_found(find: &dyn Fn() -> io::Result<Vec<Process>>) -> io::Result<Vec<Process>> {
+    let (grace, patience) = (Deadline::after(GRACE), Deadline::after(KILL_TIMEOUT));
+    let last = Deadline::after(2 * KILL_TIMEOUT);
+    let mut asked = Set::new();
+    loop {
+        let left: Vec<Process> = find()?.into_iter().filter(|process| !process.has_ended()).collect();
+        if left.is_empty() || last.has_passed() {
+            return Ok(left);
+        }
+        let pidfds = hold_all(&left)?;
+        for (process, pidfd) in &pidfds {
+            if asked.insert(process.pid) {
+                ask_to_end(pidfd);
+            } else if patience.has_passed() || grace.has_passed() && !process.runs_our_file() {
+                let _ = pidfd.signal(SIGKILL);
+            }
+        }
+        let next = [grace, patience, last].into_iter().find(|deadline| !deadline.has_passed());
+        wait_for_any(&pidfds, next.unwrap_or(last))?;
+    }
+}
+
+fn ask_to_end(pidfd: &PidFd) {
+    // A process that we may not signal is found among the survivors.
+    let _ = pidfd.signal(SIGTERM);
+    // A stopped process gets no signal but this and SIGKILL.
+    let _ = pidfd.signal(SIGCONT);
 }
 
 fn hold_all(processes: &[Process]) -> io::Result<Vec<(&Process, PidFd)>> {

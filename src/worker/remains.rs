@@ -2,24 +2,14 @@
 //!
 //! Only a worker in the foreground ends them: it is a job, and a job leaves nothing when it is over.
 
-use std::{env, io, time::Duration};
+use std::{env, io};
 
 use crate::{
     outcome::{Result, Trying},
-    session::{GRACE, MONITOR, SESSION_ENV},
-    sorted::Set,
-    sys::{
-        deadline::Deadline,
-        poll::PollSet,
-        processes::{self, PidFd, Process},
-        signals::{SIGCONT, SIGKILL, SIGTERM},
-    },
+    session::{MONITOR, SESSION_ENV, end_found},
+    sys::processes::{self, Process},
     worker::{WorkerHandle, launch::HANDLE_ENV},
 };
-
-/// How long one of our own may take, as the monitor of a worker of the worker, which
-/// has sessions to end; and a killed process, to be gone.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Ends processes that have the worker's handle in their environment and are in none of its sessions.
 pub(crate) fn end_bearers_outside(worker: &WorkerHandle) -> Result<()> {
@@ -42,13 +32,13 @@ fn end_bearers(worker: &WorkerHandle, belongs: &dyn Fn(&Process) -> bool) -> Res
         process.had_in_environment(handle.as_bytes()) && process.is_of_our_user() && belongs(process)
     };
     let find = || Ok(processes::all()?.into_iter().filter(is_its).collect());
-    end(&find).and_then(none_left).trying(format_args!("end what worker '{worker}' has started"))
+    end_found(&find).and_then(none_left).trying(format_args!("end what worker '{worker}' has started"))
 }
 
 /// Ends all that descends from us.
 pub(crate) fn end_descendants() -> Result<()> {
     let find = || processes::descendants(std::process::id(), &|_| true);
-    end(&find).and_then(none_left).trying("end what the worker has started")
+    end_found(&find).and_then(none_left).trying("end what the worker has started")
 }
 
 /// Does a process other than this one descend from us?
@@ -63,38 +53,5 @@ fn none_left(left: Vec<Process>) -> io::Result<()> {
     match shown.is_empty() {
         true => Ok(()),
         false => Err(io::Error::other(format!("still there: {}", shown.join(", ")))),
-    }
-}
-
-/// Sends SIGTERM, then SIGKILL after [`GRACE`] to those that are left; our own processes have longer.
-/// Returns the survivors.
-fn end(find: &dyn Fn() -> io::Result<Vec<Process>>) -> io::Result<Vec<Process>> {
-    let (grace, patience) = (Deadline::after(GRACE), Deadline::after(PATIENCE));
-    let last = Deadline::after(2 * PATIENCE);
-    let mut asked = Set::new();
-    loop {
-        let left: Vec<Process> = find()?.into_iter().filter(|process| !process.has_ended()).collect();
-        if left.is_empty() || last.has_passed() {
-            return Ok(left);
-        }
-        let mut held: Vec<PidFd> = Vec::new();
-        for process in &left {
-            let Some(pidfd) = process.hold()? else { continue };
-            // A process that we may not signal is among the survivors.
-            if asked.insert(process.pid) {
-                let _ = pidfd.signal(SIGTERM);
-                // A stopped process gets no signal but this and SIGKILL.
-                let _ = pidfd.signal(SIGCONT);
-            } else if patience.has_passed() || grace.has_passed() && !process.runs_our_file() {
-                let _ = pidfd.signal(SIGKILL);
-            }
-            held.push(pidfd);
-        }
-        let next = [grace, patience, last].into_iter().find(|deadline| !deadline.has_passed());
-        let mut poll_set = PollSet::new();
-        for pidfd in &held {
-            poll_set.readable(pidfd, ());
-        }
-        poll_set.wait(next.unwrap_or(last))?;
     }
 }
