@@ -24,7 +24,9 @@ use crate::{
         bridge::transport::{Transport, last_of},
         call, daemon,
         executable::{self, Executable},
-        frames::{Decoder, FrameWriter, LONGEST_WINDOW, PROTOCOL, ProtocolError, ReceivedFrame, WireFrame},
+        frames::{
+            Decoder, FrameWriter, LONGEST_WINDOW, PROTOCOL, ProtocolError, ReceivedFrame, Text, WireFrame,
+        },
         name::{self, MachineName},
         outbox::{self, Buffer},
         silence::Silence,
@@ -532,8 +534,8 @@ impl Bridge {
                 let answer = WireFrame::Answer {
                     calls: self.callers.len() as u32 - 1,
                     round_trip: self.about.round_trip.map_or(0, |time| time.as_micros() as u32),
-                    version: self.about.version.clone(),
-                    machine: self.about.machine().into_bytes(),
+                    version: Text(self.about.version.clone()),
+                    machine: Text(self.about.machine().into_bytes()),
                 };
                 if let Some(caller) = numbered(&mut self.callers, number) {
                     caller.unsent.put(0, &answer);

@@ -10,7 +10,7 @@ use crate::{
     jail,
     machine::{
         self, daemon,
-        frames::{Decoder, FrameWriter, OpenCall, Stream, Window, WireFrame},
+        frames::{Decoder, FrameWriter, OpenCall, Stream, Text, Window, WireFrame},
         name::MachineName,
         near_end::{self, BridgeState, NearEnd, Wanted},
         outbox::{self, Buffer},
@@ -258,7 +258,7 @@ pub(crate) fn ask(state_dir: &StateDir, machine: &MachineName) -> Result<Option<
             Ok(Some(count)) if count > 0 => {
                 for (_, frame) in decoder.feed(&mut buffer[..count]).unwrap_or_default() {
                     if let WireFrame::Answer { calls, round_trip, version, machine } = frame {
-                        let text = |bytes: Vec<u8>| crate::terminal::text::escaped(&bytes);
+                        let text = |Text(bytes): Text| crate::terminal::text::escaped(&bytes);
                         let round_trip = Duration::from_micros(round_trip.into());
                         return Ok(Some(Told {
                             calls,

@@ -1,7 +1,7 @@
 //! The frames between a call, the bridge and the far side.
 //!
 //! ```text
-//! length 4 (of the body)   kind 1   call 4   CRC-32 of the body 4   CRC-32 of the header 4   body
+//! length 4 (of the body)   kind 1   call 4   checksum of the body 4   of the header 4   body
 //! ```
 //!
 //! Numbers are little-endian. All three use the same frames. Only the number of the call differs,
@@ -100,97 +100,97 @@ pub(crate) struct OpenCall {
     pub(crate) environment: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum WireFrame {
+/// Declares the frames, each by its number and its fields, in the order in which they are sent.
+macro_rules! wire_frames {
+    ($(
+        $(#[$note:meta])*
+        $name:ident = $number:tt $(($value:ident: $inner:ty))? $({ $($field:ident: $type:ty),+ })?
+    )+) => {
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub(crate) enum WireFrame {
+            $($(#[$note])* $name $(($inner))? $({ $($field: $type),+ })?,)+
+        }
+
+        impl WireFrame {
+            fn kind(&self) -> u8 {
+                match self {
+                    $(WireFrame::$name { .. } => $number,)+
+                }
+            }
+
+            fn put_body(&self, body: &mut Vec<u8>) {
+                match self {
+                    $(WireFrame::$name $(($value))? $({ $($field),+ })? => {
+                        $($value.put(body);)?
+                        $($($field.put(body);)+)?
+                    })+
+                }
+            }
+
+            fn read(kind: u8, bytes: &[u8]) -> Option<WireFrame> {
+                let mut body = Body(bytes);
+                let frame = match kind {
+                    $($number => WireFrame::$name
+                        $((<$inner>::read(&mut body)?))?
+                        $({ $($field: Field::read(&mut body)?),+ })?,)+
+                    _ => return None,
+                };
+                body.0.is_empty().then_some(frame)
+            }
+        }
+    };
+}
+
+wire_frames! {
     // Frames of the connection.
     /// The far side, once: which process it is, and what for.
-    Hello {
-        protocol: u8,
-        instance: u64,
-        version: Vec<u8>,
-    },
+    Hello = 1 { protocol: u8, instance: u64, version: Vec<u8> }
     /// To be answered.
-    Ping,
-    Pong,
+    Ping = 2
+    Pong = 3
     /// The bridge ends and will not come back. To a bridge: end after its calls have ended.
-    Bye,
+    Bye = 4
     /// The far side received bytes that the bridge did not send, and hangs up.
-    Changed,
+    Changed = 5
 
     // Between a call and its bridge.
     /// Which version calls, and whether its call may have begun on a connection before.
-    Caller {
-        has_begun: bool,
-        version: Vec<u8>,
-    },
+    Caller = 10 { has_begun: bool, version: Vec<u8> }
     /// There is a connection, of that number, to that process of the far side.
-    Up {
-        instance: u64,
-        connection: u32,
-    },
+    Up = 11 { instance: u64, connection: u32 }
     /// There is no connection, for this reason; callers that have waited this many seconds should give
     /// up.
-    Down {
-        patience: u16,
-        why: Vec<u8>,
-    },
+    Down = 12 { patience: u16, why: Vec<u8> }
     /// There will be none.
-    Failed {
-        why: Vec<u8>,
-    },
+    Failed = 13 { why: Vec<u8> }
     /// Call again: this bridge accepts no more callers. To a bridge: accept no more callers.
-    Again,
+    Again = 14
     /// Requests the state of the connection.
-    Ask,
+    Ask = 15
     /// The number of calls, and the last round trip in microseconds (0: not known).
-    Answer {
-        calls: u32,
-        round_trip: u32,
-        version: Vec<u8>,
-        machine: Vec<u8>,
-    },
+    Answer = 16 { calls: u32, round_trip: u32, version: Text, machine: Text }
 
     // Frames of a call.
     /// Begin the call or, if it is known, continue it.
-    Open(OpenCall),
+    Open = 20 (order: OpenCall)
     /// The call is known; this much of its standard input has arrived.
-    Opened {
-        stdin: u64,
-    },
+    Opened = 21 { stdin: u64 }
     /// `offset`: where in the stream its first byte belongs.
-    Data {
-        stream: Stream,
-        offset: u64,
-        bytes: Vec<u8>,
-    },
+    Data = DATA { stream: Stream, offset: u64, bytes: Vec<u8> }
     /// Standard input has ended. The exit code shows the end of the other streams.
-    End {
-        stream: Stream,
-    },
+    End = 23 { stream: Stream }
     /// The number of its bytes that have been taken.
-    Taken {
-        stream: Stream,
-        offset: u64,
-    },
-    Signal {
-        number: u8,
-    },
-    Resize(Window),
+    Taken = 24 { stream: Stream, offset: u64 }
+    Signal = 25 { number: u8 }
+    Resize = 26 (window: Window)
     /// The result: an exit code, or 128 and the number of a signal. All output came before.
-    Exit {
-        code: u8,
-        signal: u8,
-    },
-    /// The process that executes it is stopped (SIGSTOP).
-    Stopped {
-        process: u32,
-    },
+    Exit = 27 { code: u8, signal: u8 }
     /// It could not be started.
-    Refused {
-        why: Vec<u8>,
-    },
+    Refused = 28 { why: Vec<u8> }
     /// The caller does not need the call any more.
-    Close,
+    Close = 29
+    /// The process that executes it is stopped (SIGSTOP).
+    Stopped = 30 { process: u32 }
 }
 
 /// The received bytes are not one of our frames.
@@ -202,147 +202,118 @@ pub(crate) enum ProtocolError {
     Malformed(&'static str),
 }
 
-impl WireFrame {
-    fn kind(&self) -> u8 {
-        match self {
-            WireFrame::Hello { .. } => 1,
-            WireFrame::Ping => 2,
-            WireFrame::Pong => 3,
-            WireFrame::Bye => 4,
-            WireFrame::Changed => 5,
-            WireFrame::Caller { .. } => 10,
-            WireFrame::Up { .. } => 11,
-            WireFrame::Down { .. } => 12,
-            WireFrame::Failed { .. } => 13,
-            WireFrame::Again => 14,
-            WireFrame::Ask => 15,
-            WireFrame::Answer { .. } => 16,
-            WireFrame::Open(_) => 20,
-            WireFrame::Opened { .. } => 21,
-            WireFrame::Data { .. } => DATA,
-            WireFrame::End { .. } => 23,
-            WireFrame::Taken { .. } => 24,
-            WireFrame::Signal { .. } => 25,
-            WireFrame::Resize(_) => 26,
-            WireFrame::Exit { .. } => 27,
-            WireFrame::Refused { .. } => 28,
-            WireFrame::Close => 29,
-            WireFrame::Stopped { .. } => 30,
+/// A value in the body of a frame.
+trait Field: Sized {
+    fn put(&self, body: &mut Vec<u8>);
+    fn read(body: &mut Body) -> Option<Self>;
+}
+
+macro_rules! numbers {
+    ($($type:ty)+) => {$(
+        impl Field for $type {
+            fn put(&self, body: &mut Vec<u8>) {
+                body.extend_from_slice(&self.to_le_bytes());
+            }
+
+            fn read(body: &mut Body) -> Option<$type> {
+                let bytes = body.take(size_of::<$type>())?;
+                bytes.try_into().ok().map(<$type>::from_le_bytes)
+            }
         }
+    )+};
+}
+
+numbers! { u8 u16 u32 u64 u128 }
+
+impl Field for bool {
+    fn put(&self, body: &mut Vec<u8>) {
+        body.push((*self).into());
     }
 
-    fn put_body(&self, body: &mut Vec<u8>) {
-        match self {
-            WireFrame::Ping
-            | WireFrame::Pong
-            | WireFrame::Bye
-            | WireFrame::Changed
-            | WireFrame::Again
-            | WireFrame::Ask
-            | WireFrame::Close => {}
-            WireFrame::Hello { protocol, instance, version } => {
-                body.push(*protocol);
-                body.extend(instance.to_le_bytes());
-                body.extend(version);
-            }
-            WireFrame::Caller { has_begun, version } => {
-                body.push((*has_begun).into());
-                body.extend(version);
-            }
-            WireFrame::Up { instance, connection } => {
-                body.extend(instance.to_le_bytes());
-                body.extend(connection.to_le_bytes());
-            }
-            WireFrame::Down { patience, why } => {
-                body.extend(patience.to_le_bytes());
-                body.extend(why);
-            }
-            WireFrame::Failed { why } | WireFrame::Refused { why } => body.extend(why),
-            WireFrame::Answer { calls, round_trip, version, machine } => {
-                body.extend(calls.to_le_bytes());
-                body.extend(round_trip.to_le_bytes());
-                text(body, version);
-                text(body, machine);
-            }
-            WireFrame::Open(order) => order.put(body),
-            WireFrame::Opened { stdin } => body.extend(stdin.to_le_bytes()),
-            WireFrame::Data { stream, offset, bytes } => put_data(*stream, *offset, bytes, body),
-            WireFrame::End { stream } => body.push(stream.number()),
-            WireFrame::Taken { stream, offset } => {
-                body.push(stream.number());
-                body.extend(offset.to_le_bytes());
-            }
-            WireFrame::Signal { number } => body.push(*number),
-            WireFrame::Resize(window) => window_onto(body, *window),
-            WireFrame::Exit { code, signal } => body.extend([*code, *signal]),
-            WireFrame::Stopped { process } => body.extend(process.to_le_bytes()),
-        }
-    }
-
-    fn read(kind: u8, body: &[u8]) -> Option<WireFrame> {
-        let mut body = Body(body);
-        let frame = match kind {
-            1 => WireFrame::Hello { protocol: body.byte()?, instance: body.u64()?, version: body.rest() },
-            2 => WireFrame::Ping,
-            3 => WireFrame::Pong,
-            4 => WireFrame::Bye,
-            5 => WireFrame::Changed,
-            10 => WireFrame::Caller { has_begun: body.byte()? != 0, version: body.rest() },
-            11 => WireFrame::Up { instance: body.u64()?, connection: body.u32()? },
-            12 => WireFrame::Down { patience: body.u16()?, why: body.rest() },
-            13 => WireFrame::Failed { why: body.rest() },
-            14 => WireFrame::Again,
-            15 => WireFrame::Ask,
-            16 => WireFrame::Answer {
-                calls: body.u32()?,
-                round_trip: body.u32()?,
-                version: body.text()?,
-                machine: body.text()?,
-            },
-            20 => WireFrame::Open(OpenCall::read(&mut body)?),
-            21 => WireFrame::Opened { stdin: body.u64()? },
-            DATA => {
-                WireFrame::Data { stream: Stream::of(body.byte()?)?, offset: body.u64()?, bytes: body.rest() }
-            }
-            23 => WireFrame::End { stream: Stream::of(body.byte()?)? },
-            24 => WireFrame::Taken { stream: Stream::of(body.byte()?)?, offset: body.u64()? },
-            25 => WireFrame::Signal { number: body.byte()? },
-            26 => WireFrame::Resize(body.window()?),
-            27 => WireFrame::Exit { code: body.byte()?, signal: body.byte()? },
-            28 => WireFrame::Refused { why: body.rest() },
-            29 => WireFrame::Close,
-            30 => WireFrame::Stopped { process: body.u32()? },
-            _ => return None,
-        };
-        body.0.is_empty().then_some(frame)
+    fn read(body: &mut Body) -> Option<bool> {
+        u8::read(body).map(|byte| byte != 0)
     }
 }
 
-impl OpenCall {
+impl Field for Stream {
     fn put(&self, body: &mut Vec<u8>) {
-        body.extend(self.key.to_le_bytes());
-        body.extend(self.connection.to_le_bytes());
-        body.extend(self.stdout.to_le_bytes());
-        body.extend(self.stderr.to_le_bytes());
+        body.push(self.number());
+    }
+
+    fn read(body: &mut Body) -> Option<Stream> {
+        u8::read(body).and_then(Stream::of)
+    }
+}
+
+impl Field for Window {
+    fn put(&self, body: &mut Vec<u8>) {
+        self.0.put(body);
+        self.1.put(body);
+    }
+
+    fn read(body: &mut Body) -> Option<Window> {
+        Some((u16::read(body)?, u16::read(body)?))
+    }
+}
+
+/// The rest of the body.
+impl Field for Vec<u8> {
+    fn put(&self, body: &mut Vec<u8>) {
+        body.extend_from_slice(self);
+    }
+
+    fn read(body: &mut Body) -> Option<Vec<u8>> {
+        Some(std::mem::take(&mut body.0).to_vec())
+    }
+}
+
+/// Bytes with their length before them, so that more can follow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text(pub(crate) Vec<u8>);
+
+impl Field for Text {
+    fn put(&self, body: &mut Vec<u8>) {
+        put_text(&self.0, body);
+    }
+
+    fn read(body: &mut Body) -> Option<Text> {
+        read_text(body).map(Text)
+    }
+}
+
+fn put_text(text: &[u8], body: &mut Vec<u8>) {
+    (text.len() as u32).put(body);
+    body.extend_from_slice(text);
+}
+
+fn read_text(body: &mut Body) -> Option<Vec<u8>> {
+    let length = u32::read(body)? as usize;
+    body.take(length).map(<[u8]>::to_vec)
+}
+
+impl Field for OpenCall {
+    fn put(&self, body: &mut Vec<u8>) {
+        self.key.put(body);
+        self.connection.put(body);
+        self.stdout.put(body);
+        self.stderr.put(body);
         // No window has nothing of either.
-        window_onto(body, self.terminal.unwrap_or((0, 0)));
-        body.push(self.is_silent.into());
-        body.extend((self.words.len() as u32).to_le_bytes());
-        self.words.iter().for_each(|word| text(body, word));
-        for (name, value) in &self.environment {
-            text(body, name);
-            text(body, value);
-        }
+        self.terminal.unwrap_or((0, 0)).put(body);
+        self.is_silent.put(body);
+        (self.words.len() as u32).put(body);
+        let variables = self.environment.iter().flat_map(|(name, value)| [name, value]);
+        self.words.iter().chain(variables).for_each(|word| put_text(word, body));
     }
 
     fn read(body: &mut Body) -> Option<OpenCall> {
-        let (key, connection, stdout, stderr) = (body.u128()?, body.u32()?, body.u64()?, body.u64()?);
-        let (window, is_silent) = (body.window()?, body.byte()? != 0);
-        let count = body.u32()?;
-        let words = (0..count).map(|_| body.text()).collect::<Option<_>>()?;
+        let (key, connection) = (Field::read(body)?, Field::read(body)?);
+        let (stdout, stderr) = (Field::read(body)?, Field::read(body)?);
+        let (window, is_silent) = (Window::read(body)?, Field::read(body)?);
+        let count = u32::read(body)?;
+        let words = (0..count).map(|_| read_text(body)).collect::<Option<_>>()?;
         let mut environment = Vec::new();
         while !body.0.is_empty() {
-            environment.push((body.text()?, body.text()?));
+            environment.push((read_text(body)?, read_text(body)?));
         }
         let terminal = (window.0 > 0 && window.1 > 0).then_some(window);
         Some(OpenCall { key, connection, stdout, stderr, terminal, is_silent, words, environment })
@@ -350,19 +321,9 @@ impl OpenCall {
 }
 
 pub(super) fn put_data(stream: Stream, offset: u64, bytes: &[u8], body: &mut Vec<u8>) {
-    body.push(stream.number());
-    body.extend(offset.to_le_bytes());
+    stream.put(body);
+    offset.put(body);
     body.extend_from_slice(bytes);
-}
-
-fn text(body: &mut Vec<u8>, text: &[u8]) {
-    body.extend((text.len() as u32).to_le_bytes());
-    body.extend(text);
-}
-
-fn window_onto(body: &mut Vec<u8>, (cols, rows): Window) {
-    body.extend(cols.to_le_bytes());
-    body.extend(rows.to_le_bytes());
 }
 
 /// The unread rest of a body.
@@ -373,43 +334,6 @@ impl Body<'_> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn u128(&mut self) -> Option<u128> {
-        self.array().map(u128::from_le_bytes)
-    }
-
-    fn window(&mut self) -> Option<Window> {
-        Some((self.u16()?, self.u16()?))
-    }
-
-    fn text(&mut self) -> Option<Vec<u8>> {
-        let length = self.u32()? as usize;
-        self.take(length).map(<[u8]>::to_vec)
-    }
-
-    fn rest(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.0).to_vec()
     }
 }
 
@@ -553,7 +477,7 @@ impl ReceivedFrame<'_> {
     /// The stream, the offset and the bytes of a piece of a stream.
     pub(crate) fn data(&self) -> Option<(Stream, u64, &[u8])> {
         let mut body = Body(self.get(HEADER..).filter(|_| self[KIND] == DATA)?);
-        Some((Stream::of(body.byte()?)?, body.u64()?, body.0))
+        Some((Stream::read(&mut body)?, u64::read(&mut body)?, body.0))
     }
 
     pub(crate) fn parse(&self) -> Result<WireFrame, ProtocolError> {
@@ -655,8 +579,8 @@ mod tests {
             10 => WireFrame::Answer {
                 calls: random.u32(..),
                 round_trip: random.u32(..),
-                version: bytes(random),
-                machine: bytes(random),
+                version: Text(bytes(random)),
+                machine: Text(bytes(random)),
             },
             11 => WireFrame::Open(OpenCall {
                 key: random.u128(..),

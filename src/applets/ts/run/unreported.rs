@@ -1,52 +1,50 @@
 //! Output that the relay has written but not reported, because it was killed.
 
-use std::ops::Range;
-
 use super::Run;
 use crate::{
     outcome::{Result, Trying},
     relay::command_tracker::{CommandTracker, Stretch},
     session::{
-        Piece,
-        client::job::OutputReport,
-        shell::{Dialect, MarkParser},
+        client::job::{Handed, OutputReport, Progress},
+        shell::{Dialect, MarkParser, MarkStripper},
     },
 };
 
 impl Run<'_> {
-    /// Follows the command through the log from where it was delivered, as the relay would have.
+    /// Follows the command through the rest of the log, as the relay would have.
     pub(super) fn follow_unreported(&mut self) -> Result<()> {
         let log = &self.printer.log;
-        let length = log.length().trying("read the output")?;
-        if length <= self.seen {
+        let end = log.length().trying("read the output")?;
+        if end <= self.seen {
             return Ok(());
         }
-        let (handed, place) = self.handed;
+        let (old, has_begun) = (self.progress, self.progress.has_begun());
+        let (handed, place) = if has_begun { (Handed::Printed, old.start) } else { self.handed };
+        // A mark may have been half there when the relay last reported.
+        let from = if has_begun { place.max(self.seen.saturating_sub(MarkStripper::LONGEST)) } else { place };
+        let bytes = log.bytes(from, end).trying("read the output")?;
+        let begin = end.saturating_sub(bytes.len() as u64);
+        let (mut marks, mut found) = (MarkParser::new(self.session.secrets()?, begin), Vec::new());
+        marks.feed(&bytes, &mut found);
         let is_fish = self.handover.dialect == Dialect::Fish;
         let mut tracker = CommandTracker::new(&self.job(handed, place), is_fish, place);
         tracker.note_handed(handed, place);
         if self.interrupts > 0 {
             tracker.note_interrupted();
         }
-        let mut marks = MarkParser::new(self.session.secrets()?, place);
-        let read = |range: Range<u64>| log.bytes(range.start, range.end).unwrap_or_default();
-        let mut pieces = log.pieces(place, length);
-        while let Some(piece) = pieces.next()? {
-            match piece {
-                Piece::Gap(gone) => marks.skip(gone),
-                Piece::Bytes(bytes) => {
-                    let (begin, mut found) = (marks.offset(), Vec::new());
-                    marks.feed(bytes, &mut found);
-                    let settled = marks.settled();
-                    tracker.feed(&Stretch { bytes, begin, found: &found, settled, log: &read });
-                }
-            }
+        tracker.feed(&Stretch {
+            bytes: &bytes,
+            begin,
+            found: &found,
+            settled: marks.settled(),
+            log: &|range| log.bytes(range.start, range.end).unwrap_or_default(),
+        });
+        let mut progress = tracker.progress();
+        if has_begun {
+            progress = Progress { stage: progress.stage, end: progress.end, code: progress.code, ..old };
         }
-        let progress = tracker.progress();
-        if progress.stage > self.progress.stage {
-            let report = OutputReport { processed: length, progress, ..self.relay.last_output() };
-            self.note(report);
-        }
+        let report = OutputReport { processed: end, progress, ..self.relay.last_output() };
+        self.note(report);
         Ok(())
     }
 }
