@@ -69,18 +69,21 @@ fn main() {
     }
     texts.write(&out);
 
-    let of_shell = |name: &&str| {
-        let text = fs::read_to_string(root.join("src/session/shell").join(name)).unwrap();
+    let without_comments = |file: &str| {
+        let text = fs::read_to_string(root.join("src/session").join(file)).unwrap();
         // Nor is how far a line is indented.
         let is_told = |line: &&str| !line.starts_with('#');
         let lines: Vec<&str> = text.lines().map(str::trim_start).filter(is_told).collect();
         lines.join("\n") + "\n"
     };
     // These are read often, or where it counts how long that takes.
-    for name in ["bash.bash", "run.bash"] {
-        fs::write(out.join(name), of_shell(&name)).unwrap();
+    for (file, name) in
+        [("shell/bash.bash", "bash.bash"), ("shell/run.bash", "run.bash"), ("rules/agents", "agents")]
+    {
+        fs::write(out.join(name), without_comments(file)).unwrap();
     }
-    let others: Vec<String> = ["zsh.zsh", "fish.fish", "posix.sh", "read.sh"].iter().map(of_shell).collect();
+    let others =
+        ["shell/zsh.zsh", "shell/fish.fish", "shell/posix.sh", "shell/read.sh"].map(without_comments);
     let others = others.join("\0");
     fs::write(out.join("shells.packed"), packed(&others)).unwrap();
     fs::write(out.join("shells.length"), others.len().to_string()).unwrap();

@@ -301,7 +301,7 @@ fn overview() -> String {
          --man NAME                the page of nbs or of a link for man(1)\n  \
          --version                 version, commit and target\n\n\
          The reference, by topic (nbs help TOPIC):\n\n{}\n\
-         More: nbs APPLET --help\n",
+         More: nbs APPLET --help (of tmux: nbs help tmux)\n",
         listing(APPLETS),
         topics::listing()
     )
@@ -351,7 +351,7 @@ fn install(called_as: &OsStr, args: &mut Args) -> Result<()> {
         }
         (None, None) => Err(Failure::bad_args("missing DIR, the directory for the links".into())),
         (None, Some(folder)) if !Path::new(&folder).is_dir() => Err(Failure::failed(format!(
-            "cannot make links in '{}': it is not a directory",
+            "cannot make links in '{}': there is no such directory",
             folder.display()
         ))),
         (None, Some(folder)) => {

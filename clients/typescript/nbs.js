@@ -32,7 +32,7 @@ export class NbsError extends Error {
     }
 
     get terminal() {
-        return /; the terminal is at: ([a-z]+)/.exec(this.message)?.[1]
+        return /; the terminal's state is ([a-z]+)/.exec(this.message)?.[1]
     }
 
     get lastLine() {

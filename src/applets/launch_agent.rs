@@ -35,7 +35,7 @@ pub(crate) fn run(args: &mut Args) -> Result<()> {
     operands.extend(args.words()?);
     let [handle, root, agent, prompt] = &operands[..] else {
         return Err(Failure::bad_args(format!(
-            "got {} operands, need four; usage: nbs-launch-agent HANDLE PROJECT-ROOT AGENT PROMPT",
+            "got {} operands, needs 4; usage: nbs-launch-agent HANDLE PROJECT-ROOT AGENT PROMPT",
             operands.len()
         )));
     };

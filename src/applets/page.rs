@@ -10,8 +10,9 @@
 //!
 //! Anyone with the token can do what you can do, such as type into your shells.
 //! The token is stored in the state directory. It is valid until --new-token. Only
-//! this machine can reach the page; from elsewhere, forward the port: ssh -L
-//! 8080:ADDRESS. The page rejects local processes confined by --write-root,
+//! this machine can reach the page. From elsewhere, use
+//! `ssh -L 8080:127.0.0.1:PORT HOST`, and open http://127.0.0.1:8080/ with the
+//! same `#TOKEN`. The page rejects local processes confined by --write-root,
 //! whatever token they have.
 //!
 //! Options:

@@ -27,8 +27,8 @@
 //! and lost, 2 if there is no such worker, 3 for timeout.
 //!
 //! --foreground is for schedulers and cron: it returns when the worker has ended,
-//! and prints its state (with --json: a second object). Exit 0 for completed and
-//! done, 1 for failed, escalated and lost, 3 for timeout. SIGTERM, SIGINT and
+//! and prints its state (with --json: a second object). It exits 0 for completed
+//! and done, 1 for failed, escalated and lost, 3 for timeout. SIGTERM, SIGINT and
 //! SIGHUP first end the worker, all its sessions and its agent (exit 143, 130,
 //! 129); the task file and WORKER.log stay. If it is killed, its monitor ends the
 //! sessions.

@@ -1,4 +1,4 @@
-//! tmux - the commands of tmux that programs use, over sessions of nbs
+//! tmux - the commands of tmux that programs use, on nbs sessions
 //!
 //! Usage: nbs tmux [-L NAME|-S PATH] [-f FILE] [COMMAND [FLAGS...]]...
 //!

@@ -4,8 +4,8 @@
 //!
 //! Each call does its work and exits. A session lives on in its own process, and
 //! keeps its state in plain files in $NBS_TS_HOME (or ~/.nbs-ts). Calls name a
-//! session by its handle, which `create` prints, or by @NAME. Only `run` and
-//! `ask` have exit codes other than these:
+//! session by its handle, which `create` prints, or by @NAME. `run`,
+//! `ask` and `exec` have further exit codes.
 //!
 //! Exit codes:
 //!   0                 success
@@ -13,6 +13,7 @@
 //!   2                 not found
 //!   3                 timeout
 //!   4                 bad arguments
+//!   255               a machine cannot be reached
 
 mod answer;
 mod ask;

@@ -7,9 +7,9 @@
 //! `nbs-ts create` makes while it runs have its environment (SSH agent, proxies,
 //! credentials), not the caller's. They live on when it ends.
 //!
-//! It listens on helper.sock in $NBS_TS_HOME (or ~/.nbs-ts), or on the socket
-//! that systemd passes to it (LISTEN_FDS). It works in $HOME, and commands of
-//! clients that name no directory start there.
+//! It listens on helper.sock in $NBS_TS_HOME (or ~/.nbs-ts), or on the socket that
+//! systemd passes to it (LISTEN_FDS). Its directory is $HOME. If a client names no
+//! directory, its command starts there.
 //!
 //! Options:
 //!   --install-service    make systemd start it now and at each login, through

@@ -4,7 +4,7 @@
 //! standard input and output. Standard error is a pipe to `attach`, on which it says why it failed.
 //! `nbs-viewer HANDLE --read-only` only shows the session, and with `--tmux` C-b is the prefix.
 //! `nbs-viewer MACHINE: COMMAND...` shows the output of that call on that machine.
-//! `nbs-viewer top [--on=MACHINE...] [--name=PATTERN]` shows all sessions, for `nbs-ts top`.
+//! `nbs-viewer top [--on=MACHINE...] [--name=PART]` shows all sessions, for `nbs-ts top`.
 
 use std::{
     io::{self, Write},

@@ -659,8 +659,8 @@ impl Bridge {
                 let noise = noise.trim();
                 let why = match *gone {
                     true => "our file ended there".to_owned(),
-                    false if noise.is_empty() => "its command ended".to_owned(),
-                    false => format!("its command ended, and printed '{}'", last_of(noise)),
+                    false if noise.is_empty() => "the command that connects ended".to_owned(),
+                    false => format!("the command that connects ended, and printed '{}'", last_of(noise)),
                 };
                 (transport, why)
             }

@@ -160,7 +160,7 @@ fn prepare(
 fn hold_owner(pid: u32) -> Result<PidFd> {
     let what = format!("watch the owner, process {pid}");
     let pidfd = PidFd::open(pid).trying(&what)?;
-    let pidfd = pidfd.ok_or_else(|| Failure::failed(format!("cannot {what}: there is none")))?;
+    let pidfd = pidfd.ok_or_else(|| Failure::failed(format!("cannot {what}: there is no such process")))?;
     // A process that has not been collected yet still exists.
     if poll::wait_readable(&pidfd, Deadline::after(Duration::ZERO)).trying(&what)? {
         return Err(Failure::failed(format!("cannot {what}: it has ended")));
@@ -175,7 +175,7 @@ fn cgroup(pending: &PendingSession, limits: &ResourceLimits, child: u32) -> io::
     }
     Cgroup::make(pending.handle.number(), limits, child).map(Some).map_err(|error| {
         let names: Vec<String> = limits.set().map(|(name, _)| format!("--{name}")).collect();
-        io::Error::other(format!("no cgroup of its own for {}: {error}", names.join(", ")))
+        io::Error::other(format!("cannot make a cgroup for {}: {error}", names.join(", ")))
     })
 }
 

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The rules that come with nbs.
-const BUILT_IN: &str = include_str!("rules/agents");
+const BUILT_IN: &str = include_str!(concat!(env!("OUT_DIR"), "/agents"));
 
 /// The directory of the user's own rules, in the state directory.
 pub(crate) const FOLDER: &str = "rules";

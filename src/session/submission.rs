@@ -139,10 +139,14 @@ fn wait_until_ready(scene: &mut Scene, deadline: Deadline, timeout: Duration) ->
             return Ok(());
         }
         if deadline.has_passed() {
-            let works = if scene.shows() == Some(Shows::Works) { "it works" } else { "it takes no input" };
+            let works = if scene.shows() == Some(Shows::Works) {
+                "it still worked"
+            } else {
+                "it still took no input"
+            };
             let diagnosis = Diagnosis::gather(scene.session, timeout);
             return Err(diagnosis.timed_out(format!(
-                "cannot submit the text to session '{handle}': {works}, and nothing was typed {diagnosis}"
+                "cannot submit the text to session '{handle}': nothing was typed, because {works} {diagnosis}"
             )));
         }
         scene.wait(deadline)?;

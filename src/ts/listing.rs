@@ -9,10 +9,10 @@ use crate::{
     terminal::{cells, text},
 };
 
-const TITLES: [&str; 6] = ["SESSION", "STATE", "SINCE", "PROGRAM", "FOLDER", "LAST LINE"];
+const TITLES: [&str; 6] = ["SESSION", "ACTIVITY", "SINCE", "PROGRAM", "DIRECTORY", "LAST LINE"];
 
 /// The widest that a column but the last may be, in cells.
-const WIDEST: [usize; 5] = [24, 7, 5, 15, 32];
+const WIDEST: [usize; 5] = [24, 8, 5, 15, 32];
 
 /// With fewer cells than this, first the directory is omitted, then the program.
 const ROOM_FOR_FOLDER: usize = 90;

@@ -17,8 +17,15 @@ pub(crate) fn read(descriptor: u64) -> Result<Vec<u8>> {
     let most = sending::LONGEST_SECRET + 2;
     // All at once: a buffer that grows leaves copies behind.
     let mut secret = Vec::with_capacity(most + 32);
-    let what = || format!("read the secret from descriptor {descriptor}");
-    open(descriptor).and_then(|file| file.take(most as u64).read_to_end(&mut secret)).trying(what())?;
+    let what = || match descriptor {
+        0 => "read the secret from standard input".to_owned(),
+        _ => format!("read the secret from descriptor {descriptor}"),
+    };
+    let opened = match open(descriptor) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(io::Error::other("it is not open")),
+        opened => opened,
+    };
+    opened.and_then(|file| file.take(most as u64).read_to_end(&mut secret)).trying(what())?;
     // An empty line is an empty secret; nothing at all is most likely a secret
     // that could not be had.
     match secret.pop() {

@@ -132,7 +132,7 @@ fn the_answer_may_be_a_text_or_a_failure() {
 #[test]
 fn a_question_that_takes_too_long_leaves_the_program_alone() {
     let scratch = Scratch::new();
-    let evidence = "the terminal is at: line";
+    let evidence = "the terminal's state is line";
     let ran = timing_out(
         |ran| ran.err().contains(evidence),
         |timeout| {
@@ -256,7 +256,7 @@ fn a_line_that_the_shell_does_not_execute_is_told_of_at_once() {
         ("echo 'a", "> ", "b'", "a\nb\n"),
         ("cat <<X", "> ", "x\nX", "x\n"),
     ] {
-        scratch.ts(&["ask", long, &handle, begun]).code(1).stdout(wants).complains("it is incomplete");
+        scratch.ts(&["ask", long, &handle, begun]).code(1).stdout(wants).complains("is incomplete");
         scratch.ts(&["ask", long, &handle, rest]).code(0).stdout(answer).silent();
     }
     let ran = scratch.ts(&["ask", long, &handle, "echo !nosuch"]).code(1);
@@ -266,7 +266,7 @@ fn a_line_that_the_shell_does_not_execute_is_told_of_at_once() {
     scratch.ts(&["ask", long, &handle, "read x"]).code(0).stdout("").silent();
     scratch.ts(&["ask", long, &handle, "it"]).code(0).stdout("").silent();
     scratch.ts(&["ask", long, &handle, "echo $x"]).code(0).stdout("it\n");
-    let evidence = "a program waits for input; nothing was printed; try --input to end the answer there";
+    let evidence = "(a program waits for input); nothing was printed; try --input to end the answer there";
     let ran = timing_out(
         |ran| ran.err().contains(evidence),
         |timeout| {
@@ -288,7 +288,7 @@ fn a_small_shell_reads_too() {
             scratch.ts(&["ask", &handle, "it"]).code(0).stdout("").silent();
             scratch.ts(&["ask", &handle, "echo $x"]).code(0).stdout("it\n").silent();
             let ran = scratch.ts(&["ask", &handle, "for i in 1 2"]).code(1);
-            ran.complains("it is incomplete");
+            ran.complains("is incomplete");
             scratch.ts(&["ask", &handle, "do echo $i; done"]).code(0).stdout("1\n2\n").silent();
         }
     }

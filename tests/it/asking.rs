@@ -11,7 +11,7 @@ fn shell() -> (Scratch, String) {
 
 /// Runs a command that asks, and returns its output.
 fn asks(scratch: &Scratch, handle: &str, command: &str, terminal: &str) -> Ran {
-    let state = format!("waits for input; the terminal is at: {terminal}");
+    let state = format!("waits for input; the terminal's state is {terminal}");
     scratch.ts(&["run", "--input-after=300ms", handle, command]).code(123).complains(&state)
 }
 
@@ -26,7 +26,7 @@ fn a_question_is_told_answered_and_gone_on_from() {
     let next = format!("'nbs-ts run --resume {handle}' to go on");
     let asked = scratch.ts(&["run", &handle, command]).code(123).stdout("Continue? [y/N] ");
     asked
-        .complains("waits for input; the terminal is at: line; last line: 'Continue? [y/N]'")
+        .complains("waits for input; the terminal's state is line; last line: 'Continue? [y/N]'")
         .complains(&next);
     scratch.ts(&["send", &handle, "y"]).code(0);
     resume(&scratch, &handle).code(3).stdout("got y\n").silent();
@@ -224,8 +224,8 @@ fn the_next_run_says_what_is_in_its_way() {
     let (scratch, handle) = shell();
     asks(&scratch, &handle, "python3 -q", "raw");
     let busy = scratch.ts(&["run", &handle, "ls"]).code(125).stdout("");
-    busy.complains("a 'run' waits for input; 'python3' is in the foreground")
-        .complains(&format!("'nbs-ts ask {handle} TEXT' to talk to it"))
+    busy.complains("an earlier 'run' waits for input; 'python3' is in the foreground")
+        .complains(&format!("'nbs-ts ask {handle} TEXT' to type into it"))
         .complains("run --resume");
     scratch.ts(&["eof", &handle]).code(0);
     resume(&scratch, &handle).code(0);
@@ -251,7 +251,7 @@ fn run_names_the_foreground_program() {
     let (scratch, handle) = shell();
     fs::write(scratch.path.join("long.txt"), "line\n".repeat(100)).unwrap();
     let integrate = format!("'nbs-ts integrate {handle}' to make run work in it, 'nbs-ts ask {handle} TEXT'");
-    let talk = format!("'nbs-ts ask {handle} TEXT' to talk to it");
+    let talk = format!("'nbs-ts ask {handle} TEXT' to type into it");
     let look = format!("'nbs-ts screen {handle}' to see it, 'nbs-ts key {handle} KEY'");
     for (command, terminal, program, next, end) in [
         ("bash --norc", "raw", "bash", &integrate, "C-d"),
@@ -261,7 +261,7 @@ fn run_names_the_foreground_program() {
     ] {
         let named = format!("'{program}' is in the foreground; ");
         asks(&scratch, &handle, command, terminal).complains(&named).complains(next).complains("--resume");
-        let busy = scratch.ts(&["run", &handle, "true"]).code(125).complains("of a 'run'");
+        let busy = scratch.ts(&["run", &handle, "true"]).code(125).complains("of an earlier 'run'");
         busy.complains(&named.replace("; ", "")).complains(next).complains("--resume");
         scratch.ts(&["key", &handle, end]).code(0);
         resume(&scratch, &handle).code(0);
@@ -278,7 +278,7 @@ fn run_names_the_foreground_program() {
 fn run_names_a_program_that_ignores_an_interrupt() {
     let (scratch, handle) = shell();
     for (command, program, next) in [
-        ("python3", "python3", "'nbs-ts eof H' to end it"),
+        ("python3", "python3", "'nbs-ts eof H' to type an end of file"),
         ("(trap '' INT; exec cat)", "cat", "'nbs-ts eof H' to end it"),
         ("(trap '' INT; exec sleep 1000)", "sleep", "the key C-\\ to end it, 'nbs-ts kill H'"),
     ] {

@@ -55,7 +55,7 @@ fn each_session_is_told_as_it_is_and_those_that_wait_come_first() {
     assert_eq!(
         firsts,
         [
-            "SESSION STATE",
+            "SESSION ACTIVITY",
             "@line waiting",
             "@secret waiting",
             "@keys waiting",

@@ -270,7 +270,7 @@ fn questions_of_ssh_and_of_programs_behind_it_are_seen() {
     let sshd = Sshd::start(&scratch, "env PS1='mine# ' bash --norc");
     let handle = scratch.create("bash");
     let ssh = sshd.command.replace("StrictHostKeyChecking=no", "StrictHostKeyChecking=ask");
-    let asked = scratch.ts(&["run", &handle, &ssh]).code(123).complains("the terminal is at: line");
+    let asked = scratch.ts(&["run", &handle, &ssh]).code(123).complains("the terminal's state is line");
     assert!(asked.out().ends_with("(yes/no/[fingerprint])? "), "{asked:?}");
     scratch.ts(&["integrate", &handle]).code(1).complains("is not a known shell");
     scratch.ts(&["ask", &handle, "yes"]).code(0);
@@ -405,7 +405,7 @@ fn integrate_types_nothing_into_a_busy_shell_that_reports() {
             scratch
                 .ts(&["integrate", "--timeout=0.3", &handle])
                 .code(1)
-                .complains("no prompt of a nested shell");
+                .complains("no nested shell shows a prompt");
             assert_eq!(scratch.file(&handle, "output.log").len(), length);
         }
         scratch.ts(&["send", &handle, "this"]).code(0);

@@ -182,7 +182,9 @@ fn the_end_of_input_is_typed_only_where_a_program_reads_lines_or_keys() {
     let (scratch, deaf) = Scratch::with_session("echo ready; exec sleep 1000");
     scratch.ts(&["wait-pattern", &deaf, "ready"]).code(0);
     let refused = scratch.ts(&["eof", "--timeout=0.3", &deaf]).code(1).stdout("");
-    refused.complains("no program reads its terminal after 0.3 s").complains("'sleep' is in the foreground");
+    refused
+        .complains("no program was reading its terminal after 0.3 s")
+        .complains("'sleep' is in the foreground");
     let editor = scratch.create(r"stty raw -echo; printf '\033[?'; printf '1049hready'; exec cat > got");
     scratch.ts(&["wait", &editor, "--pattern=ready", "--timeout=20"]).code(0);
     scratch.ts(&["eof", &editor]).code(1).complains("a full-screen program reads its terminal");

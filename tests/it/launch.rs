@@ -310,7 +310,7 @@ fn an_agent_that_cannot_start_is_an_error() {
     let long = "x".repeat(128 * 1024 - 1);
     run(&mut launch(&["a-0", "/", "/bin/true", &long])).code(1).complains("the prompt has 131071 bytes");
     for arguments in [&[][..], &["a"], &["a", "b", "c"], &["a", "b", "c", "d", "e"]] {
-        run(&mut launch(arguments)).code(4).complains("operands, need four; usage: ");
+        run(&mut launch(arguments)).code(4).complains("operands, needs 4; usage: ");
     }
     run(&mut launch(&["--frobnicate", "a", "b", "c", "d"])).code(4).complains("--frobnicate");
 }

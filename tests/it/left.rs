@@ -49,7 +49,7 @@ fn a_killed_call_leaves_all_that_it_has_not_printed_and_the_code_and_once() {
         scratch
             .ts(&["run", &handle, "echo other"])
             .code(125)
-            .complains("of a 'run' goes on")
+            .complains("of an earlier 'run' is still running")
             .complains("--resume");
         std::fs::write(scratch.path.join("on"), "").unwrap();
         let rest = resume(&scratch, &handle).code(7).silent().out();
@@ -185,7 +185,10 @@ fn half_a_line_is_dropped_and_a_command_that_a_killed_call_has_left_is_not() {
         scratch.start(&["run", &handle, "touch begun; while [ ! -e on ]; do sleep 0.01; done; (exit 7)"]);
     begun(&scratch, "begun");
     kill(call);
-    scratch.ts(&["run", &handle, "echo after"]).code(125).complains("the command of a 'run' goes on");
+    scratch
+        .ts(&["run", &handle, "echo after"])
+        .code(125)
+        .complains("the command of an earlier 'run' is still running");
     std::fs::write(scratch.path.join("on"), "").unwrap();
     resume(&scratch, &handle).code(7);
     scratch.ts(&["send", "--no-enter", &handle, "half"]).code(0);

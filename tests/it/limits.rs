@@ -182,7 +182,11 @@ fn a_session_ends_with_its_owner_and_is_not_begun_without() {
     scratch.ts(&["create", "--no-helper", &option, "true"]).code(1).stdout("").complains("it has ended");
     owner.wait().unwrap();
     for owner in [&option, "--owner=2147483647"] {
-        scratch.ts(&["create", "--no-helper", owner, "true"]).code(1).stdout("").complains("there is none");
+        scratch
+            .ts(&["create", "--no-helper", owner, "true"])
+            .code(1)
+            .stdout("")
+            .complains("there is no such process");
         scratch.ts(&["ensure", "--name=n", "--no-helper", owner]).code(1).stdout("").complains("owner");
     }
     assert_eq!(fs::read_dir(scratch.state().join("sessions")).unwrap().count(), 0);

@@ -476,8 +476,8 @@ fn an_unreachable_machine_is_one_line_of_error() {
         (&["/no/such/program"], "cannot run '/no/such/program'"),
         (&["sh", "-c", "echo go away >&2; exit 1"], "go away"),
         (&["sh", "-c", "echo hello; exit 0"], "hello"),
-        (&["true"], "its command ended"),
-        (&["--", "true"], "its command ended"),
+        (&["true"], "the command that connects ended"),
+        (&["--", "true"], "the command that connects ended"),
         (&["script", "-qc", "sh", "/dev/null"], "terminal"),
     ];
     for (command, why) in cases {

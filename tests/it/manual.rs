@@ -62,7 +62,7 @@ fn json_has_the_exit_codes_and_run_has_its_own() {
     let scratch = Scratch::new();
     let send = scratch.ts(&["help", "send", "--json"]).out();
     assert!(send.contains(
-        r#""exits":{"0":"success","1":"error","2":"not found","3":"timeout","4":"bad arguments"}"#
+        r#""exits":{"0":"success","1":"error","2":"not found","3":"timeout","4":"bad arguments","255":"a machine cannot be reached"}"#
     ));
     assert!(
         send.contains(

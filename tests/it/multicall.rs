@@ -196,7 +196,7 @@ fn install_says_what_is_wrong_with_its_arguments() {
     nbs(&["--install", "a", "b"]).code(4).complains("b");
     run(scratch.command(binary()).args(["--install", "no/such/folder"]))
         .code(1)
-        .complains("cannot make links in 'no/such/folder': it is not a directory");
+        .complains("cannot make links in 'no/such/folder': there is no such directory");
     let folder = scratch.path.join("nbs-ts");
     fs::create_dir(&folder).unwrap();
     run(scratch.command(binary()).args(["--install", "--force", "."])).code(1).complains("nbs-ts");

@@ -78,7 +78,7 @@ fn a_syntax_error_is_output() {
     for text in
         ["if", "echo 'a", "echo \"a", "echo `a", "echo $(a", "echo ${a", "{ a", "((", "[[", "echo a\\"]
     {
-        scratch.run(&handle, text).code(2).stdout("").complains("it is incomplete");
+        scratch.run(&handle, text).code(2).stdout("").complains("is incomplete");
         scratch.run(&handle, "echo fine").code(0).stdout("fine\n").silent();
     }
     for text in ["a)", "for", "echo one\na)", "echo one\necho 'a", "if\ntrue", "fi\n:"] {
@@ -378,7 +378,7 @@ fn only_a_free_shell_will_do() {
             }
             _ => (
                 "it is busy: 'bash' is in the foreground",
-                "'nbs-ts integrate H' to make run work in it, 'nbs-ts ask H TEXT' to talk to it",
+                "'nbs-ts integrate H' to make run work in it, 'nbs-ts ask H TEXT' to type into it",
             ),
         };
         let mend = &mend.replace('H', &handle);
@@ -481,7 +481,7 @@ fn a_program_in_the_shells_place_is_told_of() {
 #[test]
 fn a_program_that_is_conversed_with_is_a_command_that_runs() {
     let (scratch, handle) = shell();
-    let evidence = "the terminal is at: raw, a program waits for input";
+    let evidence = "the terminal's state is raw (a program waits for input)";
     let has_come = |ran: &Ran| ran.err().contains(evidence);
     let ran = timing_out(has_come, |timeout| {
         let ran = scratch.ts(&["run", timeout, "--no-input", &handle, "bash --norc"]);

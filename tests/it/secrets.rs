@@ -22,7 +22,7 @@ fn a_secret_goes_into_a_secret_prompt_and_nowhere_else() {
     let input = format!("{SECRET}\n");
     let early =
         scratch.ts_with_input(&["send", "--secret-stdin", "--timeout=0.3", &handle], input.as_bytes());
-    let early = early.code(3).stdout("").complains("did not reach a secret prompt after 0.3 s");
+    let early = early.code(3).stdout("").complains("was at no secret prompt after 0.3 s");
     assert!(!String::from_utf8_lossy(&early.stderr).contains("horse"));
     fs::write(scratch.path.join("go"), "").unwrap();
     let ran = scratch
@@ -135,7 +135,7 @@ fn a_line_typed_ahead_is_read_before_the_secret() {
     scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
     scratch.ts(&["send", &handle, "ahead"]).code(0);
     let early = scratch.ts_with_input(&["send", "--secret-stdin", "--timeout=0.2", &handle], b"abc");
-    early.code(3).complains("the terminal is at: running");
+    early.code(3).complains("the terminal's state is running");
     fs::write(scratch.path.join("go"), "").unwrap();
     scratch.ts_with_input(&["send", "--secret-stdin", &handle], b"abc").code(0);
     got(&scratch, "ahead 3");
@@ -209,8 +209,8 @@ fn a_secret_for_somebody_elsewhere_is_typed_at_the_question_that_is_named() {
         scratch.ts_with_input(&words, format!("{SECRET}\n").as_bytes())
     };
     let send = |options: &[&str]| send_to(&handle, options);
-    send(&[]).code(3).complains("did not reach a secret prompt");
-    send(&["--prompt=^Passphrase"]).code(3).complains("did not reach a secret prompt");
+    send(&[]).code(3).complains("was at no secret prompt");
+    send(&["--prompt=^Passphrase"]).code(3).complains("was at no secret prompt");
     send(&["--prompt=^Password: *$"]).code(0).silent();
     got(&scratch, SECRET);
     assert!(!scratch.ts(&["read", &handle]).out().contains("horse"));

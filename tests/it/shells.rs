@@ -49,7 +49,7 @@ pub(crate) fn runs_what_all_do(scratch: &Scratch, handle: &str, [set, many]: [&s
         run(&format!("echo {long}")).code(0).stdout(format!("{long}\n")).silent();
     }
     // Nothing of an unfinished command is executed.
-    run("echo 'a").code(2).stdout("").complains("it is incomplete");
+    run("echo 'a").code(2).stdout("").complains("is incomplete");
     run("echo on").code(0).stdout("on\n").silent();
     let wrong = run("echo a )");
     assert!(wrong.status.code().is_some_and(|code| code != 0 && code < 124), "{wrong:?}");
@@ -230,7 +230,7 @@ fn a_shell_reports_although_its_startup_file_was_interrupted() {
         run("sh -c 'exit 7'").code(7).stdout("");
         // The protection from the interrupt is gone.
         assert_eq!(run("trap").out(), "", "{shell}");
-        run("echo 'a").code(2).stdout("").complains("it is incomplete");
+        run("echo 'a").code(2).stdout("").complains("is incomplete");
         run("echo on").code(0).stdout("on\n").silent();
         scratch.ts(&["kill", &handle]).code(0);
     }

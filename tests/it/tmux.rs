@@ -214,7 +214,9 @@ fn panes_share_their_window() {
     eventually("its folder", || {
         told(&scratch, &["display", "-p", "-t", "%1", "#{pane_current_path}"]) == "/"
     });
-    assert_eq!(told(&scratch, &["display", "-p", "-t", "%1", "#{pane_current_command}"]), "cat");
+    eventually("its program", || {
+        told(&scratch, &["display", "-p", "-t", "%1", "#{pane_current_command}"]) == "cat"
+    });
     told(&scratch, &["resize-pane", "-Z", "-t", "%1"]);
     assert_eq!(told(&scratch, &["display", "-p", "-t", "%1", "#{pane_width} #{window_zoomed_flag}"]), "80 1");
     let pane = told(&scratch, &["break-pane", "-d", "-s", "%1", "-PF", "#{window_index} #{pane_id}"]);

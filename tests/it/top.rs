@@ -312,7 +312,7 @@ fn without_a_terminal_it_is_a_listing_and_without_colours_it_has_none() {
     scratch
         .ts(&["top", "--once", "--name=nobody"])
         .code(0)
-        .stdout("SESSION  STATE  SINCE  PROGRAM  FOLDER  LAST LINE\n");
+        .stdout("SESSION  ACTIVITY  SINCE  PROGRAM  DIRECTORY  LAST LINE\n");
     scratch.ts(&["top", "--json"]).code(4).complains("list --long");
     let person = person(&scratch, "100x30");
     for without in ["TERM= ", "TERM=dumb "] {

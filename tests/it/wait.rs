@@ -110,7 +110,7 @@ fn the_copy_that_cat_prints_is_output() {
     scratch.ts(&["wait", &handle, "--pattern=DONE"]).code(0).stdout(line(&handle, "pattern", "DONE"));
     let handle = scratch.create("read x; sleep 1000");
     scratch.ts(&["send", &handle, "DONE"]).code(0);
-    let evidence = "s; the terminal is at: running; nothing was printed";
+    let evidence = "s; the terminal's state is running; nothing was printed";
     let ran = timing_out(
         |ran| ran.err().contains(evidence),
         |timeout| scratch.ts(&["wait", &handle, "--pattern=DONE", timeout]).code(3).stdout(""),
@@ -123,7 +123,7 @@ fn a_wait_that_times_out_names_the_program_that_has_the_foreground() {
     let (scratch, handle) = Scratch::with_session("bash");
     scratch.ts(&["send", &handle, "echo said; sleep 1000"]).code(0);
     scratch.ts(&["wait", &handle, "--pattern=said"]).code(0);
-    let evidence = "the terminal is at: running; last line: 'said'; 'sleep' is in the foreground";
+    let evidence = "the terminal's state is running; last line: 'said'; 'sleep' is in the foreground";
     for condition in ["--input", "--complete"] {
         let ran = timing_out(
             |ran| ran.err().contains(evidence),

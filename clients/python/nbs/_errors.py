@@ -6,7 +6,7 @@ import re
 from typing import Any, Dict, Optional, Type
 
 _WAITED = re.compile(r"timed out after ([0-9.]+) s\b")
-_TERMINAL = re.compile(r"; the terminal is at: ([a-z]+)")
+_TERMINAL = re.compile(r"; the terminal's state is ([a-z]+)")
 _LAST_LINE = re.compile(r"; last line: '(.*?)'(?:;|$)", re.DOTALL)
 
 

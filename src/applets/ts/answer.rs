@@ -6,9 +6,10 @@
 //! Answers the question that `status --json` shows (`question`, `choices`), with
 //! the keys that the program expects: a number, arrows and Enter, or a line. TEXT
 //! is the number of a choice, its text or the start of it, or `yes` or `no` for
-//! the first choice that says so. If there are no choices, or one of them takes
-//! any text, TEXT is typed. `answer` fails if there is no question, or if it is
-//! still there afterwards. At a secret prompt, it types nothing; see `send`.
+//! the first choice that says so. If the program expects a line, or a choice takes
+//! any text, any other TEXT is typed. `answer` fails if there is no question, or
+//! if it is still there afterwards. At a secret prompt, it types nothing; see
+//! `send`.
 //!
 //! Options:
 //!   --question-id=ID  fail if the question is not the one with this `question_id`

@@ -295,7 +295,7 @@ fn passed_over(session: &SessionDir, since: Range<u64>) -> Result<Option<Failure
     } else if session.dialect(level)? != Dialect::Posix
         || memchr::memmem::find(&tail, b"\x1b]133;P;nbs=").is_some()
     {
-        "it is incomplete; try 'nbs-ts ask' with the rest, or 'nbs-ts key C-c' to drop it"
+        "the text is incomplete; try 'nbs-ts ask SESSION' with the rest, 'nbs-ts key SESSION C-c' to cancel it"
     } else {
         // A small shell does not report that it executes something: this is its `read`.
         return Ok(None);

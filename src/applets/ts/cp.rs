@@ -79,7 +79,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         call.operands("SOURCE").iter().map(|word| Place::parse(word)).collect::<Result<Vec<Place>>>()?;
     let target = Place::parse(call.operand("DEST").unwrap_or_default())?;
     if target.machine.is_none() && sources.iter().any(|source| source.machine.is_none()) {
-        return Err(Failure::bad_args("neither file is on another machine; use cp".into()));
+        return Err(Failure::bad_args("neither file is on another machine; use cp(1)".into()));
     }
     let names = sources.iter().filter_map(|source| copy::sent_name(Path::new(&source.path)));
     let mut names: Vec<OsString> = names.map(OsStr::to_owned).collect();

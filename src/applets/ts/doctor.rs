@@ -13,7 +13,7 @@
 //!
 //! Options:
 //!   --on=MACHINE      check that machine (repeatable; 'all': this and all known
-//!                     machines)
+//!                     machines; default: $NBS_TS_ON)
 //!   --json            print an object for each: check, ok, needed, detail, fix
 //!
 //! Example:
@@ -224,8 +224,8 @@ fn limits() -> CheckResult {
     let names = "--memory, --tasks, --cpu";
     cgroup::check().map(|()| names.to_owned()).map_err(|error| {
         let fix =
-            "mount cgroups of version 2, and start nbs where they are writable or the user's systemd runs";
-        (format!("not {names}: {error}"), fix.to_owned())
+            "mount cgroups of version 2, and start nbs where they are writable, or where the user's systemd runs";
+        (format!("{names} are unavailable: {error}"), fix.to_owned())
     })
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let now = client.await_view(parts, session.patience().over(), reads)?.ok_or_else(|| session.ended())?;
     if now.doing == TerminalState::Running {
         let diagnosis = Diagnosis::gather(&session, timeout);
-        return refused(format!("no program reads its terminal {diagnosis}; {regardless}"));
+        return refused(format!("no program was reading its terminal {diagnosis}; {regardless}"));
     }
     if now.doing == TerminalState::Raw && now.modes.alternate() {
         let program = now.named_program("; ");

@@ -14,9 +14,10 @@
 //!                     ("type":"waiting"), what a session reports
 //!                     ("type":"report"), and the notices that its program sends
 //!                     to the terminal ("type":"notice")
-//!   --name=PATTERN    only sessions with this in their name
+//!   --name=PART       only sessions with this in their name
 //!   --on=MACHINE      show that machine's sessions (repeatable; 'all': this and
-//!                     all known machines); its name prefixes their handles
+//!                     all known machines; default: $NBS_TS_ON); its name prefixes
+//!                     their handles
 //!   --json            no effect: the output is always JSON
 //!
 //! Example:

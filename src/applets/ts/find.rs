@@ -9,7 +9,8 @@
 //!
 //! Options:
 //!   --on=MACHINE      search that machine (repeatable; 'all': this and all known
-//!                     machines); its name prefixes the handles
+//!                     machines; default: $NBS_TS_ON); its name prefixes the
+//!                     handles
 //!   --json            print an object: handle, name
 //!
 //! Example:

@@ -13,8 +13,8 @@
 //!   --ttl=TIME        the same, as a time like 30m
 //!   --keep=N          keep only the N that died last; without --hours or --ttl,
 //!                     however old those are
-//!   --on=MACHINE      clean up that machine (repeatable; 'all': this and
-//!                     all known machines)
+//!   --on=MACHINE      clean up that machine (repeatable; 'all': this and all
+//!                     known machines; default: $NBS_TS_ON)
 //!   --json            print an object for each session removed
 //!
 //! Example:

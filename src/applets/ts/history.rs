@@ -2,7 +2,7 @@
 //! Task: See, 10
 //!
 //! Usage: nbs-ts history [--follow|--export=FORM] [options] [SESSION]
-//!        nbs-ts history [options] --all|--name=PATTERN
+//!        nbs-ts history [options] --all|--name=PART
 //!
 //! Prints a line for each command, including those that a person typed, oldest
 //! first: number, start, duration, exit code, directory, command. A running
@@ -23,16 +23,16 @@
 //!   --follow          continue with each command that ends, until the session
 //!                     ends; omit running ones
 //!   --export=FORM     print another form: otel (for each command that has ended,
-//!                     an OpenTelemetry span, below the TRACEPARENT of a live
-//!                     session) or sh (a script that executes them again)
+//!                     an OpenTelemetry span, a child of the TRACEPARENT of a
+//!                     live session) or sh (a script that executes them again)
 //!   --all             show all sessions, dead ones too
-//!   --name=PATTERN    show all sessions with this in their name, dead ones too
+//!   --name=PART       show all sessions with this in their name, dead ones too
 //!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
-//!                     'all': this and all known machines)
+//!                     'all': this and all known machines; default: $NBS_TS_ON)
 //!   --json            print an object for each: handle, command_id, command,
 //!                     source (run, ask, send, key or attached), started,
 //!                     duration_ms, exit_code, folder, offset and length of its
-//!                     output, shell (0: the session's own; more: a nested one)
+//!                     output, shell (0: the session's own; above: a nested one)
 //!
 //! Example:
 //!   nbs-ts history "$h" --failed --last=5
@@ -149,7 +149,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 }
 
 fn export_form(option: &str, value: &OsStr) -> Result<ExportForm> {
-    ExportForm::parse(value.as_bytes()).ok_or_else(|| cli::bad_value(option, value, "try otel or sh"))
+    ExportForm::parse(value.as_bytes())
+        .ok_or_else(|| cli::bad_value(option, value, "is not a form; try otel or sh"))
 }
 
 /// Prints those that have ended, and then each that ends.

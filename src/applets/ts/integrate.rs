@@ -18,7 +18,7 @@
 //! Options:
 //!   --timeout=TIME    wait this long for the shell's answer (default: 5)
 //!   --json            print an object: handle, shell (bash, zsh, fish or posix),
-//!                     and new: whether it did not report before
+//!                     and new: true if it did not report before
 //!
 //! Exit codes:
 //!   0                 the shell reports
@@ -149,10 +149,7 @@ impl<'a> Integration<'a> {
                     format!("'{}' is in the foreground and does not read", holder.name)
                 }
                 Some(holder) if !holder.waits || holder.is_shell && !holder.leads_elsewhere => {
-                    format!(
-                        "'{}' is in the foreground, and there is no prompt of a nested shell",
-                        holder.name
-                    )
+                    format!("'{}' is in the foreground, and no nested shell shows a prompt", holder.name)
                 }
                 Some(holder) if holder.leads_elsewhere => match self.prompt_elsewhere(&now)? {
                     true => return Ok(Some(Dialect::Posix)),

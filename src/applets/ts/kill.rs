@@ -2,7 +2,7 @@
 //! Task: End, 1
 //!
 //! Usage: nbs-ts kill [options] SESSION...
-//!        nbs-ts kill [options] --all|--name=PATTERN
+//!        nbs-ts kill [options] --all|--name=PART
 //!
 //! Ends all processes of a session, including background jobs, stopped jobs, and
 //! those that left it by setsid or a double fork. Sends SIGTERM first, then
@@ -12,11 +12,11 @@
 //! Options:
 //!   --grace=TIME      send SIGKILL this long after SIGTERM (default: 100ms)
 //!   --all             all sessions
-//!   --name=PATTERN    all sessions with this in their name, dead ones too
+//!   --name=PART       all sessions with this in their name, dead ones too
 //!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
-//!                     'all': this and all known machines)
+//!                     'all': this and all known machines; default: $NBS_TS_ON)
 //!   --keep            do not remove them, so that output can still be read
-//!   --if-exists       ignore a session that does not exist, or a PATTERN that
+//!   --if-exists       ignore a session that does not exist, or a PART that
 //!                     matches none
 //!   --json            print an object for each session ended
 //!

@@ -2,7 +2,7 @@
 //! Task: See, 6
 //!
 //! Usage: nbs-ts list [options]
-//!        nbs-ts list --follow --json [--name=PATTERN] [--on=MACHINE]
+//!        nbs-ts list --follow --json [--name=PART] [--on=MACHINE]
 //!
 //! Prints a tab-separated line for each session, oldest first: handle, alive or
 //! dead, name (or -), command.
@@ -19,9 +19,10 @@
 //!                     the question or the last line printed
 //!   --waiting         like --long, but only sessions that are waiting, failed or
 //!                     done
-//!   --name=PATTERN    only sessions with this in their name
+//!   --name=PART       only sessions with this in their name
 //!   --on=MACHINE      list that machine's sessions (repeatable; 'all': this and
-//!                     all known machines); its name prefixes their handles
+//!                     all known machines; default: $NBS_TS_ON); its name prefixes
+//!                     their handles
 //!   --follow          with --json: then print each session whose activity
 //!                     changes, or that is removed (`state`: removed)
 //!   --json            print an object for each: also activity, since, program,

@@ -24,9 +24,9 @@
 //!   --quiet=HH:MM-HH:MM
 //!                     send nothing between these times of day; afterwards send
 //!                     what still holds
-//!   --name=PATTERN    only sessions with this in their name
+//!   --name=PART       only sessions with this in their name
 //!   --on=MACHINE      sessions on that machine (repeatable; 'all': this and all
-//!                     known machines)
+//!                     known machines; default: $NBS_TS_ON)
 //!   --json            print errors as an object
 //!
 //! Example:

@@ -701,7 +701,7 @@ impl<'a> Run<'a> {
                 UNFINISHED,
                 "status",
                 Some(format!(
-                    "cannot run a command in session '{handle}': it is incomplete (an open quote?)"
+                    "cannot run a command in session '{handle}': the command is incomplete (an open quote?)"
                 )),
             )),
             (Outcome::Done(0), None) => Ok(()),

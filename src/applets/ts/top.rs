@@ -8,16 +8,16 @@
 //! on changes. Hides the session that it is called in.
 //!
 //! Arrows or j and k select a session, and n the next one that waits. Enter
-//! attaches (C-\ d detaches). The key a answers a question, as `answer` does, or
-//! gives an idle program a line, as `send --submit` does. At a secret prompt, it
-//! hides what you type. After confirmation, x ends a session or removes a dead
-//! one. / filters by text, Escape shows all again, and q quits.
+//! attaches (C-\ d detaches). Press `a` to answer a question, as `answer` does, or
+//! to give an idle program a line, as `send --submit` does. At a secret prompt,
+//! `top` hides what you type. After confirmation, x ends a session or removes a
+//! dead one. / filters by text, Escape shows all again, and q quits.
 //!
 //! Options:
-//!   --name=PATTERN    only sessions with this in their name
+//!   --name=PART       only sessions with this in their name
 //!   --on=MACHINE      show that machine's sessions (repeatable; 'all': this and
-//!                     all known machines); a screen there is updated when the
-//!                     session's activity changes
+//!                     all known machines; default: $NBS_TS_ON); a screen there is
+//!                     updated when the session's activity changes
 //!   --once            print `list --long` instead, as without a terminal
 //!
 //! Example:

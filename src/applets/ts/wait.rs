@@ -2,7 +2,7 @@
 //! Task: Wait, 1
 //!
 //! Usage: nbs-ts wait [options] SESSION...
-//!        nbs-ts wait [options] --all|--name=PATTERN
+//!        nbs-ts wait [options] --all|--name=PART
 //!
 //! Prints a line `HANDLE<tab>CONDITION<tab>DETAIL` for each session. CONDITION is
 //! the option's name. DETAIL is the text found, the exit code, the terminal's
@@ -41,9 +41,9 @@
 //!   --exit            the session ends
 //!   --offset=N        search the output from byte N onward
 //!   --all             all live sessions
-//!   --name=PATTERN    all live sessions with this in their name
+//!   --name=PART       all live sessions with this in their name
 //!   --on=MACHINE      with --all or --name: those on that machine (repeatable;
-//!                     'all': this and all known machines)
+//!                     'all': this and all known machines; default: $NBS_TS_ON)
 //!   --any             wait for any one session, not all
 //!   --timeout=TIME    give up after TIME (default: 60)
 //!   --json            print objects: handle, condition, detail, offset (in the

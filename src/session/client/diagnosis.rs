@@ -133,8 +133,8 @@ impl fmt::Display for Diagnosis {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "after {}", numbers::shown_seconds(self.waited))?;
         if let Some(doing) = &self.doing {
-            let waits = if self.is_asked_for_input() { ", a program waits for input" } else { "" };
-            write!(formatter, "; the terminal is at: {doing}{waits}")?;
+            let waits = if self.is_asked_for_input() { " (a program waits for input)" } else { "" };
+            write!(formatter, "; the terminal's state is {doing}{waits}")?;
         }
         if let Some(obstacle) = &self.obstacle {
             write!(formatter, "; {obstacle}")?;

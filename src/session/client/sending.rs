@@ -106,7 +106,7 @@ pub(crate) fn type_secret(
         true => Ok(()),
         false => {
             let diagnosis = Diagnosis::gather(session, timeout);
-            Err(diagnosis.timed_out(format!("cannot {what}: it did not reach a secret prompt {diagnosis}")))
+            Err(diagnosis.timed_out(format!("cannot {what}: it was at no secret prompt {diagnosis}")))
         }
     }
 }

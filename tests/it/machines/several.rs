@@ -159,7 +159,7 @@ fn sessions_of_several_machines_are_seen_and_waited_for_together() {
         let firsts = listed.lines().map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" "));
         firsts.collect()
     };
-    let all = ["SESSION STATE", "box:@asks waiting", "@works working", "box:@works working"];
+    let all = ["SESSION ACTIVITY", "box:@asks waiting", "@works working", "box:@works working"];
     eventually("all of them", || rows(&["list", "--long", "--on=all"]) == all);
     assert_eq!(rows(&["list", "--waiting", "--on=box", "--on=empty"]), all[..2]);
     assert_eq!(rows(&["top", "--once", "--on=all"]), all);
@@ -225,7 +225,9 @@ fn a_person_sees_the_sessions_of_a_machine_in_top_and_answers_them() {
     // One that cannot be reached is told of.
     there.ts(&["machine", "add", "gone", "false"]).code(0);
     there.ts(&["send", &person, "nbs-ts top --on=gone; echo over $?"]).code(0);
-    sees("that it is gone", &|screen| screen.contains("\ngone: nothing was done: its command ended"));
+    sees("that it is gone", &|screen| {
+        screen.contains("\ngone: nothing was done: the command that connects ended")
+    });
     there.ts(&["send", "--no-enter", &person, "q"]).code(0);
     there.ts(&["machine", "remove", "gone"]).code(0);
 }

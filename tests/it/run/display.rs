@@ -124,8 +124,8 @@ fn run_streams_output() {
 fn a_failing_command_shows_no_line_of_nbs() {
     let (scratch, handle) = shell();
     let ran = scratch.ts(&["run", "--timeout=0.3", &handle, "sleep 1000"]).code(124);
-    ran.complains("after 0.3 s; the terminal is at: running; nothing was printed");
-    let evidence = "the terminal is at: running; last line: 'said'";
+    ran.complains("after 0.3 s; the terminal's state is running; nothing was printed");
+    let evidence = "the terminal's state is running; last line: 'said'";
     let ran = timing_out(
         |ran| ran.err().contains(evidence),
         |timeout| scratch.ts(&["run", timeout, &handle, "echo said; sleep 1000"]).code(124),
@@ -138,7 +138,7 @@ fn a_failing_command_shows_no_line_of_nbs() {
     // The line editor shows text typed before the prompt is drawn again.
     scratch.run(&handle, "PS1='$(sleep 1)slow> '").code(0);
     let ran = scratch.ts(&["run", "--timeout=0.3", &handle, "sleep 1000"]).code(124);
-    ran.complains("after 0.3 s; the terminal is at: running; nothing was printed");
+    ran.complains("after 0.3 s; the terminal's state is running; nothing was printed");
 }
 
 #[test]

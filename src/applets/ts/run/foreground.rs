@@ -29,7 +29,7 @@ pub(super) fn next_step(session: &SessionDir, now: &Snapshot, blocked: Blocked) 
         _ if program.is_some_and(|program| program.shell.is_some() || program.leads_elsewhere) => {
             format!(
                 "try 'nbs-ts integrate {handle}' to make run work in it, 'nbs-ts ask {handle} TEXT' to \
-                 talk to it, 'nbs-ts eof {handle}' to end it"
+                 type into it, 'nbs-ts eof {handle}' to end it"
             )
         }
         TerminalState::Line if blocked == Blocked::Next => {
@@ -47,8 +47,8 @@ pub(super) fn next_step(session: &SessionDir, now: &Snapshot, blocked: Blocked) 
             )
         }
         TerminalState::Raw => format!(
-            "try 'nbs-ts ask {handle} TEXT' to talk to it, 'nbs-ts key {handle} KEY' to type a key, \
-             'nbs-ts eof {handle}' to end it"
+            "try 'nbs-ts ask {handle} TEXT' to type into it, 'nbs-ts key {handle} KEY' to type a key, \
+             'nbs-ts eof {handle}' to type an end of file"
         ),
         TerminalState::Prompt | TerminalState::Running if blocked == Blocked::Interrupt => {
             format!("try the key C-\\ to end it, 'nbs-ts kill {handle}' to end the session")
@@ -69,9 +69,15 @@ pub(super) fn in_the_way(session: &SessionDir, now: &Snapshot) -> (String, Strin
         let (why, answer) = match asked {
             true => {
                 let answer = next_step(session, now, Blocked::Resumed);
-                (format!("the command of a 'run' waits for input{program}"), format!("{answer}, "))
+                (
+                    format!("the command of an earlier 'run' waits for input{program}"),
+                    format!("{answer}, then "),
+                )
             }
-            false => (format!("it is busy: the command of a 'run' goes on{program}"), "try ".to_owned()),
+            false => (
+                format!("it is busy: the command of an earlier 'run' is still running{program}"),
+                "try ".to_owned(),
+            ),
         };
         return (why, format!("; {answer}'nbs-ts run --resume {}' to go on", session.handle()));
     }

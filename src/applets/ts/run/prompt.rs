@@ -74,7 +74,7 @@ fn busy(session: &SessionDir, now: &Snapshot) -> Failure {
     let diagnosis = Diagnosis::now(session);
     let handle = session.handle();
     let message = format!(
-        "cannot run a command in session '{handle}': {why}; the terminal is at: {}{}{fix}",
+        "cannot run a command in session '{handle}': {why}; the terminal's state is {}{}{fix}",
         now.doing,
         diagnosis.and_last_line()
     );
@@ -87,7 +87,7 @@ pub(super) fn replaced(session: &SessionDir, now: &Snapshot, name: &str) -> Stri
     let is_shell = now.program.as_ref().is_some_and(|holder| holder.shell.is_some());
     let way = match is_shell {
         true => format!(
-            "try 'nbs-ts integrate {handle}' to make run work in it, 'nbs-ts ask {handle} TEXT' to talk to it"
+            "try 'nbs-ts integrate {handle}' to make run work in it, 'nbs-ts ask {handle} TEXT' to type into it"
         ),
         false => "try 'nbs-ts ask'".to_owned(),
     };

@@ -110,7 +110,7 @@ impl Run<'_> {
             _ => diagnosis.and_last_line(),
         };
         let message = format!(
-            "the command in session '{handle}' waits for input; the terminal is at: {}{shown}{}; {}, \
+            "the command in session '{handle}' waits for input; the terminal's state is {}{shown}{}; {}, \
              then 'nbs-ts run --resume {handle}' to go on",
             waiting.doing,
             waiting.named_program("; "),
