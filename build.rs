@@ -72,9 +72,11 @@ fn main() {
     let without_comments = |file: &str| {
         let text = fs::read_to_string(root.join("src/session").join(file)).unwrap();
         // Nor is how far a line is indented.
-        let is_told = |line: &&str| !line.starts_with('#');
-        let lines: Vec<&str> = text.lines().map(str::trim_start).filter(is_told).collect();
-        lines.join("\n") + "\n"
+        let code = |line: &'_ str| {
+            line.split_once(" # ").map_or(line, |(code, _)| code.trim_end()).trim_start().to_owned()
+        };
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with('#')).map(code);
+        lines.map(|line| line + "\n").collect::<String>()
     };
     // These are read often, or where it counts how long that takes.
     for (file, name) in
