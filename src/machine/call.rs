@@ -2,7 +2,8 @@
 //! produces its frames. The caller polls it and handles the results.
 
 use std::{
-    os::unix::net::UnixStream,
+    io,
+    os::{fd::AsFd, unix::net::UnixStream},
     time::{Duration, Instant},
 };
 
@@ -20,6 +21,7 @@ use crate::{
     sys::{
         as_fd, child,
         deadline::Deadline,
+        files,
         poll::{self, PollSet},
         processes, random, socket,
     },
@@ -104,6 +106,12 @@ impl RemoteCall {
 
     pub(crate) fn give_stdin(&mut self, bytes: &[u8]) {
         self.end.give_stdin(bytes);
+    }
+
+    /// Reads its standard input from there, as far as that can be done at once: `None` if nothing is there yet, and
+    /// 0 at its end, which is for the caller to give.
+    pub(crate) fn read_stdin(&mut self, from: &impl AsFd) -> io::Result<Option<usize>> {
+        outbox::at_once(self.end.extend_stdin(&mut |piece| files::read_more(from, piece)))
     }
 
     pub(crate) fn end_stdin(&mut self) {

@@ -30,7 +30,7 @@ use crate::{
         far_end::{Effect, FarEnd, ServedCall},
         frames::OpenCall,
         outbox::{self, Buffer},
-        outgoing::Outgoing,
+        outgoing::{LEAST_ROOM, Outgoing},
     },
     outcome::{Result, Trying},
     session::{FAR, StateDir},
@@ -122,9 +122,6 @@ fn begin(id: &str, content: &str) -> Result<(Folder, UnixListener, u64)> {
 
 /// The most bytes of one read.
 const AT_ONCE: usize = 128 * 1024;
-
-/// A read of a program's output has room for so much at least.
-const LEAST_ROOM: usize = 16 * 1024;
 
 struct RemoteServer {
     listener: UnixListener,

@@ -16,10 +16,10 @@ use crate::{
     machine::{
         self,
         call::{Came, End, RemoteCall},
-        call_stream::{AT_ONCE, print_errors},
+        call_stream::print_errors,
         frames::Stream,
         name::MachineName,
-        outbox::{self, Outbox},
+        outbox::Outbox,
         port::{Address, Listener},
     },
     outcome::{Failure, Result, Trying},
@@ -352,15 +352,14 @@ impl Forwarded {
         if self.input_over || self.is_over {
             return;
         }
-        let mut buffer = [0; AT_ONCE];
         while self.call.wants_stdin() && !self.input_over && !self.is_over {
-            match outbox::read(&mut &self.stream, &mut buffer) {
+            match self.call.read_stdin(&self.stream) {
                 Ok(None) => break,
                 Ok(Some(0)) => {
                     self.call.end_stdin();
                     self.input_over = true;
                 }
-                Ok(Some(count)) => self.call.give_stdin(&buffer[..count]),
+                Ok(Some(_)) => {}
                 Err(_) => self.is_over = true,
             }
         }

@@ -17,7 +17,7 @@ use crate::{
         self,
         frames::{ACKNOWLEDGE, Decoder, FrameWriter, OpenCall, ProtocolError, Stream, Window, WireFrame},
         name::MachineName,
-        outgoing::Outgoing,
+        outgoing::{LEAST_ROOM, Outgoing},
         silence::Silence,
     },
     outcome::{Failure, Result},
@@ -242,6 +242,14 @@ impl NearEnd {
 
     pub(crate) fn give_stdin(&mut self, bytes: &[u8]) {
         self.stdin.push(bytes);
+    }
+
+    /// Lets `read` append to it.
+    pub(crate) fn extend_stdin(
+        &mut self,
+        read: &mut dyn FnMut(&mut Vec<u8>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        self.stdin.extend(LEAST_ROOM, read)
     }
 
     pub(crate) fn end_stdin(&mut self) {

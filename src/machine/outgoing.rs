@@ -7,6 +7,9 @@ use crate::machine::{
     outbox::ALIGNMENT,
 };
 
+/// A read of what is to be sent has room for so much at least.
+pub(crate) const LEAST_ROOM: usize = 16 * 1024;
+
 /// How much of a stream is read at once, and kept as one piece. With what comes before its aligned start, it
 /// fills whole frames: a small one behind them costs as much as a large one.
 const PIECE: usize = 8 * LONGEST_DATA - ALIGNMENT;

@@ -8,13 +8,11 @@ use std::io;
 use crate::{
     machine::{
         call::{Came, End, RemoteCall},
-        call_stream::AT_ONCE,
         frames::Stream,
-        outbox::{Buffer, Outbox},
+        outbox::Outbox,
     },
     outcome::{Failure, Result, Trying},
     sys::{
-        child,
         deadline::Deadline,
         poll::PollSet,
         signals,
@@ -76,7 +74,6 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
     let mut stdout = Printed::new(Stream::Stdout, Output::stdout());
     let mut stderr = Printed::new(Stream::Stderr, Output::stderr());
     let mut stdin = Some(io::stdin());
-    let mut buffer = Buffer::new(AT_ONCE);
     let (mut ended, mut was_signalled) = (None, false);
     loop {
         let came = if ended.is_none() { call.drive() } else { Vec::new() };
@@ -140,18 +137,13 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
                     call.signal(*signal);
                     was_signalled = true;
                 }
-                Event::Stdin => match child::read_stdin(&mut buffer) {
-                    Ok(count) if count > 0 => call.give_stdin(&buffer[..count]),
-                    // A process that shares it may have made it non-blocking.
-                    Err(error)
-                        if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted]
-                            .contains(&error.kind()) => {}
-                    // An error counts as its end, as in a pipe.
-                    _ => {
+                // A process that shares it may have made it non-blocking. An error counts as its end, as in a pipe.
+                Event::Stdin => {
+                    if !matches!(call.read_stdin(&io::stdin()), Ok(None | Some(1..))) {
                         call.end_stdin();
                         stdin = None;
                     }
-                },
+                }
             }
         }
     }
