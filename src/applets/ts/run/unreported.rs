@@ -41,7 +41,10 @@ impl Run<'_> {
         });
         let mut progress = tracker.progress();
         if has_begun {
-            progress = Progress { stage: progress.stage, end: progress.end, code: progress.code, ..old };
+            // What fish prints before the output may not have been there as a whole.
+            let start = if old.end > old.start { old.start } else { progress.start };
+            let Progress { stage, end, code, .. } = progress;
+            progress = Progress { stage, start, end, code, ..old };
         }
         let report = OutputReport { processed: end, progress, ..self.relay.last_output() };
         self.note(report);
