@@ -63,7 +63,7 @@ use crate::{
         poll::PollSet,
         processes::{PidFd, Process},
         pty::{Master, Size, TerminalModes},
-        signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals},
+        signals::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGWINCH, Signals},
     },
     terminal::program_status::ProgramStatus,
 };
@@ -201,6 +201,8 @@ pub(crate) struct Relay {
     /// Its command is a child of a keeper.
     is_kept: bool,
     ending: Shutdown,
+    // When a program that was told that its terminal has hung up is woken, should it still run.
+    hung_up: Deadline,
     started: Option<SystemTime>,
     // When it was first tried to record the end.
     ended: Option<SystemTime>,
@@ -263,6 +265,7 @@ impl Relay {
             cgroup: None,
             is_kept: start.is_kept,
             ending: Shutdown::new(now),
+            hung_up: Deadline::NEVER,
             started,
             ended: None,
         })
@@ -316,6 +319,7 @@ impl Relay {
             self.ending.forget_who_left(|id| self.clients.is_there(id), runs);
             self.leave_jobs();
             self.keep_limits().trying("enforce the session's limits")?;
+            self.wake_if_hung_up();
             self.clients.keep_time();
             self.keep_views();
             self.clients.send(self.recorder.changes(), self.size);
@@ -426,7 +430,15 @@ impl Relay {
             Deadline::NEVER
         };
         poll_set.wait(
-            linger.min(keyboard).min(limit).min(others).min(prompt).min(command).min(full).min(unprocessed),
+            linger
+                .min(keyboard)
+                .min(limit)
+                .min(others)
+                .min(prompt)
+                .min(command)
+                .min(full)
+                .min(unprocessed)
+                .min(self.hung_up),
         )
     }
 
@@ -752,8 +764,23 @@ impl Relay {
     /// We were asked to go (a logout, a shutdown): to the programs on the terminal it looks as if it had been
     /// unplugged.
     fn hang_up(&mut self) {
-        foreground::signal_foreground(&self.master, self.child, &[SIGHUP, SIGCONT]);
-        self.signal_child(&[SIGHUP, SIGCONT]);
+        self.signal_all(&[SIGHUP, SIGCONT]);
+        self.hung_up = Deadline::after(WAKE_AFTER);
+    }
+
+    /// A shell that is just about to read when SIGHUP comes may heed it only after another signal (seen of bash
+    /// 5.2). This one harms no program.
+    fn wake_if_hung_up(&mut self) {
+        if self.hung_up.has_passed() {
+            self.hung_up = Deadline::NEVER;
+            self.signal_all(&[SIGWINCH]);
+        }
+    }
+
+    /// Signals the foreground process group and the child.
+    fn signal_all(&self, signals: &[i32]) {
+        foreground::signal_foreground(&self.master, self.child, signals);
+        self.signal_child(signals);
     }
 
     /// Signals the child, also before it has made the terminal its own. While it runs for us, only processes
@@ -866,6 +893,9 @@ const SCREEN_EVERY: u64 = 64 << 20;
 
 /// More than the kernel buffers of a terminal's output (tried: 22,048 bytes).
 const MOST_HELD_BY_TERMINAL: usize = 64 * 1024;
+
+/// How long after a SIGHUP a program that still runs is woken.
+const WAKE_AFTER: Duration = Duration::from_millis(500);
 
 /// The most reads in a row. They take a few dozen microseconds together.
 const MOST_READS: usize = 8;

@@ -52,6 +52,23 @@ fn a_relay_that_is_told_to_go_hangs_the_terminal_up_and_tells_the_end() {
 }
 
 #[test]
+fn a_program_that_heeds_a_hangup_only_after_another_signal_is_given_one() {
+    let program = "import signal, sys, time\n\
+                   hung_up = []\n\
+                   signal.signal(signal.SIGHUP, lambda *_: hung_up.append(1))\n\
+                   signal.signal(signal.SIGWINCH, lambda *_: hung_up and sys.exit(3))\n\
+                   print('ready', flush=True)\n\
+                   while True: signal.pause()";
+    let scratch = Scratch::new();
+    fs::write(scratch.path.join("late.py"), program).unwrap();
+    let handle = scratch.create("exec python3 late.py");
+    scratch.ts(&["wait-pattern", &handle, "ready"]).code(0);
+    signal("-TERM", &scratch.file(&handle, "daemon_pid"));
+    scratch.wait_for_end(&handle);
+    scratch.ts(&["exit-code", &handle]).stdout("3\n");
+}
+
+#[test]
 fn a_relay_that_is_told_to_go_while_its_child_still_begins_hangs_it_up() {
     use rustix::process::{Pid, Signal, kill_process};
     let child_of = |pid: u32| {
