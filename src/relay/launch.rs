@@ -65,7 +65,8 @@ pub(crate) fn start(
         format!("{}x{}", spec.size.cols, spec.size.rows).into(),
         via.word().into(),
     ];
-    let nowhere = File::options().write(true).open("/dev/null").trying(what)?;
+    let nowhere =
+        File::options().write(true).open("/dev/null").map_err(child::why_not_ourselves).trying(what)?;
     let role = Role {
         name: crate::session::RELAY,
         words: &words,
