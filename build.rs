@@ -71,7 +71,7 @@ fn main() {
 
     let without_comments = |file: &str| {
         let text = fs::read_to_string(root.join("src/session").join(file)).unwrap();
-        // Nor is how far a line is indented.
+        // Indentation goes, too.
         let code = |line: &'_ str| {
             line.split_once(" # ").map_or(line, |(code, _)| code.trim_end()).trim_start().to_owned()
         };

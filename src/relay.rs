@@ -201,7 +201,7 @@ pub(crate) struct Relay {
     /// Its command is a child of a keeper.
     is_kept: bool,
     ending: Shutdown,
-    // When a program that was told that its terminal has hung up is woken, should it still run.
+    // When to wake a program that was sent SIGHUP, if it still runs.
     hung_up: Deadline,
     started: Option<SystemTime>,
     // When it was first tried to record the end.
@@ -768,8 +768,8 @@ impl Relay {
         self.hung_up = Deadline::after(WAKE_AFTER);
     }
 
-    /// A shell that is just about to read when SIGHUP comes may heed it only after another signal (seen of bash
-    /// 5.2). This one harms no program.
+    /// A shell that is about to read when SIGHUP arrives may act on it only after another signal (seen in bash
+    /// 5.2). SIGWINCH harms no program.
     fn wake_if_hung_up(&mut self) {
         if self.hung_up.has_passed() {
             self.hung_up = Deadline::NEVER;
@@ -894,7 +894,7 @@ const SCREEN_EVERY: u64 = 64 << 20;
 /// More than the kernel buffers of a terminal's output (tried: 22,048 bytes).
 const MOST_HELD_BY_TERMINAL: usize = 64 * 1024;
 
-/// How long after a SIGHUP a program that still runs is woken.
+/// The time from SIGHUP until a program that still runs is woken.
 const WAKE_AFTER: Duration = Duration::from_millis(500);
 
 /// The most reads in a row. They take a few dozen microseconds together.

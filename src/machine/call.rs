@@ -108,8 +108,8 @@ impl RemoteCall {
         self.end.give_stdin(bytes);
     }
 
-    /// Reads its standard input from there, as far as that can be done at once: `None` if nothing is there yet, and
-    /// 0 at its end, which is for the caller to give.
+    /// Reads more of its standard input from a descriptor. Returns `None` if nothing is there yet, and 0 at the
+    /// end: then call [`RemoteCall::end_stdin`].
     pub(crate) fn read_stdin(&mut self, from: &impl AsFd) -> io::Result<Option<usize>> {
         outbox::at_once(self.end.extend_stdin(&mut |piece| files::read_more(from, piece)))
     }

@@ -7,7 +7,7 @@ use crate::machine::{
     outbox::ALIGNMENT,
 };
 
-/// A read of what is to be sent has room for so much at least.
+/// The least room for one read of bytes to send.
 pub(crate) const LEAST_ROOM: usize = 16 * 1024;
 
 /// How much of a stream is read at once, and kept as one piece. With what comes before its aligned start, it

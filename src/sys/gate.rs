@@ -153,7 +153,7 @@ impl Gate {
         Gate { child, word: File::from(word), limit: UnusedLimit(None) }
     }
 
-    /// Has the child limited by this cgroup, which goes with it if the gate is never opened.
+    /// Limits the child by this cgroup, which is removed if the gate is never opened.
     pub(crate) fn limit(&mut self, cgroup: Cgroup) {
         self.limit.0 = Some((cgroup, self.child));
     }

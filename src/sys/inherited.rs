@@ -44,7 +44,7 @@ pub(crate) fn open_closed_streams() -> io::Result<()> {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let is_closed = match rustix::event::poll(&mut all, Some(&now)) {
         Ok(_) => all.map(|stream| stream.revents().contains(PollFlags::NVAL)),
-        // With a limit of fewer than three descriptors (poll(2)), or a signal.
+        // The limit of descriptors is below three (poll(2)), or a signal came.
         Err(_) => streams.map(|stream| rustix::io::fcntl_getfd(stream) == Err(Errno::BADF)),
     };
     HAD_NO_STDOUT.store(is_closed[1], Ordering::Relaxed);

@@ -108,7 +108,7 @@ fn is_of(entry: &CStr, name: &OsStr) -> bool {
     entry.to_bytes().strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
 }
 
-/// Without what is no variable, which std passes on as little, and no option could hide.
+/// Entries that are no variables are left out, as in std: no option could hide them.
 #[expect(unsafe_code, reason = "std only copies the environment")]
 fn our_entries() -> impl Iterator<Item = &'static CStr> {
     // SAFETY: only an exec that std makes changes it, for as long as that takes, and no other thread is there

@@ -15,12 +15,12 @@ impl Run<'_> {
     pub(super) fn follow_unreported(&mut self) -> Result<()> {
         let log = &self.printer.log;
         let end = log.length().trying("read the output")?;
-        if end <= self.seen {
+        let (old, has_begun) = (self.progress, self.progress.has_begun());
+        if end <= self.seen || old.is_done() {
             return Ok(());
         }
-        let (old, has_begun) = (self.progress, self.progress.has_begun());
         let (handed, place) = if has_begun { (Handed::Printed, old.start) } else { self.handed };
-        // A mark may have been half there when the relay last reported.
+        // The relay's last report may have come in the middle of a mark.
         let from = if has_begun { place.max(self.seen.saturating_sub(MarkStripper::LONGEST)) } else { place };
         let bytes = log.bytes(from, end).trying("read the output")?;
         let begin = end.saturating_sub(bytes.len() as u64);
@@ -41,7 +41,7 @@ impl Run<'_> {
         });
         let mut progress = tracker.progress();
         if has_begun {
-            // What fish prints before the output may not have been there as a whole.
+            // fish prints sequences of its own before the output, and may not have printed all of them by then.
             let start = if old.end > old.start { old.start } else { progress.start };
             let Progress { stage, end, code, .. } = progress;
             progress = Progress { stage, start, end, code, ..old };
