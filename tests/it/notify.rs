@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use crate::{
     machines::Elsewhere,
-    support::{Scratch, eventually, field, run, signal, whole_lines},
+    support::{Scratch, eventually, executable, field, links, run, signal, start, whole_lines},
 };
 
 const ASKS: &str = "printf 'Delete build/? [y/N] '; read x; printf 'sure? '; read y; exit 3";
@@ -132,11 +132,11 @@ fn in_quiet_hours_nobody_is_told_and_bad_options_are_refused() {
     let (scratch, asks) = Scratch::with_session(ASKS);
     waits(&scratch, &asks);
     // It asks date(1): here one that the test controls.
-    crate::support::executable(&scratch.path.join("bin/date"), "#!/bin/sh\necho >>asked\necho 23:30\n");
+    executable(&scratch.path.join("bin/date"), "#!/bin/sh\necho >>asked\necho 23:30\n");
     let path = format!("{}:{}", scratch.path.join("bin").display(), std::env::var("PATH").unwrap());
-    let mut command = scratch.command(crate::support::links().join("nbs-ts"));
+    let mut command = scratch.command(links().join("nbs-ts"));
     command.args(["notify", "--command=echo x >>told", "--quiet=22:00-07:00"]).env("PATH", path);
-    let notify = crate::support::start(&mut command);
+    let notify = start(&mut command);
     eventually("that it asks for the time", || scratch.path.join("asked").exists());
     scratch.ts(&["answer", &asks, "yes"]).code(0);
     waits(&scratch, &asks);
@@ -152,7 +152,8 @@ fn sessions_on_other_machines_are_told_of_by_where_they_are() {
     let there = Elsewhere::new();
     let far = there.create(ASKS);
     let near = there.scratch.create(ASKS);
-    let notify = there.scratch.start(&["notify", "--on=all", "--every=0", "--command=cat >>told"]);
+    let mut notify = there.scratch.command(links().join("nbs-ts"));
+    let notify = start(notify.args(["notify", "--every=0", "--command=cat >>told"]).env("NBS_TS_ON", "all"));
     let of = |handle: &str| -> Vec<String> {
         let ours = |line: &&String| field(line, "handle") == format!("\"{handle}\"");
         let event = |line: &String| field(line, "event").trim_matches('"').to_owned();
