@@ -15,6 +15,9 @@ macro_rules! as_fd {
 }
 
 pub(crate) mod allocator;
+#[cfg(any(target_env = "musl", test))]
+#[expect(unsafe_code, reason = "C passes addresses, and calls the functions by their names")]
+mod c_allocator;
 pub(crate) mod cgroup;
 pub(crate) mod child;
 pub(crate) mod clock;
