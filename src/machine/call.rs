@@ -111,7 +111,18 @@ impl RemoteCall {
     /// Reads more of its standard input from a descriptor. Returns `None` if nothing is there yet, and 0 at the
     /// end: then call [`RemoteCall::end_stdin`].
     pub(crate) fn read_stdin(&mut self, from: &impl AsFd) -> io::Result<Option<usize>> {
-        outbox::at_once(self.end.extend_stdin(&mut |piece| files::read_more(from, piece)))
+        outbox::at_once(self.end.extend_stdin(None, &mut |piece| files::read_more(from, piece)))
+    }
+
+    /// Lets `read` append at most `size` bytes to its standard input, of which the one behind the first `before`
+    /// is aligned.
+    pub(crate) fn extend_stdin(
+        &mut self,
+        before: usize,
+        size: usize,
+        read: &mut dyn FnMut(&mut Vec<u8>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        self.end.extend_stdin(Some((before, size)), read)
     }
 
     pub(crate) fn end_stdin(&mut self) {

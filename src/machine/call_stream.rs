@@ -1,21 +1,27 @@
 //! The standard streams of a program on another machine as a file: what is read is its output, and what is
 //! written its input. It blocks.
 
-use std::io::{
-    self,
-    ErrorKind::{BrokenPipe, UnexpectedEof},
-    Read, Write,
+use std::{
+    fs::File,
+    io::{
+        self, BufRead,
+        ErrorKind::{BrokenPipe, UnexpectedEof},
+        Read, Write,
+    },
 };
 
 use crate::{
     cli,
     machine::{
         call::{Came, End, RemoteCall},
+        copy::CopySink,
         frames::{LONGEST_DATA, Stream},
         outbox::Outbox,
+        outgoing::PIECE,
     },
     outcome::{Result, Trying},
     sys::{
+        files,
         poll::PollSet,
         signals::{self, Signals},
     },
@@ -24,6 +30,10 @@ use crate::{
 
 /// The most bytes to give to a call at once if it wants some. They fill whole frames.
 pub(crate) const AT_ONCE: usize = 4 * LONGEST_DATA;
+
+/// The length before a chunk of a file, and how many bytes of one are asked for: both together are a piece.
+const LENGTH: usize = size_of::<u32>();
+const CHUNK: usize = PIECE - LENGTH;
 
 pub(crate) struct CallStream<'a> {
     call: RemoteCall,
@@ -104,24 +114,37 @@ impl<'a> CallStream<'a> {
 
 impl Read for CallStream<'_> {
     fn read(&mut self, onto: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(onto)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl BufRead for CallStream<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.unread.is_empty() {
             self.drive(|stream| !stream.unread.is_empty())?;
         }
-        let count = onto.len().min(self.unread.len());
-        onto[..count].copy_from_slice(&self.unread.rest()[..count]);
+        Ok(self.unread.rest())
+    }
+
+    fn consume(&mut self, count: usize) {
         self.unread.take(count);
         self.call.take(Stream::Stdout, count);
         (self.passed)(count);
-        Ok(count)
+    }
+}
+
+impl CallStream<'_> {
+    fn await_room(&mut self) -> io::Result<()> {
+        self.drive(|stream| stream.call.wants_stdin())?;
+        if self.ended.is_some() { Err(BrokenPipe.into()) } else { Ok(()) }
     }
 }
 
 impl Write for CallStream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.drive(|stream| stream.call.wants_stdin())?;
-        if self.ended.is_some() {
-            return Err(BrokenPipe.into());
-        }
+        self.await_room()?;
         let mut taken = 0;
         while self.call.wants_stdin() && taken < bytes.len() {
             let count = (bytes.len() - taken).min(AT_ONCE);
@@ -135,6 +158,28 @@ impl Write for CallStream<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.call.send();
         Ok(())
+    }
+}
+
+impl CopySink for CallStream<'_> {
+    fn send_chunk(&mut self, file: &File, at: u64, most: usize) -> io::Result<Option<usize>> {
+        self.await_room()?;
+        let size = most.min(CHUNK) + LENGTH;
+        let read = self.call.extend_stdin(LENGTH, size, &mut |piece| {
+            let start = piece.len();
+            piece.extend_from_slice(&[0; LENGTH]);
+            let read = files::read_more_at(file, at, piece);
+            let count = *read.as_ref().unwrap_or(&0);
+            match count {
+                0 => piece.truncate(start),
+                _ => piece[start..][..LENGTH].copy_from_slice(&(count as u32).to_le_bytes()),
+            }
+            read.map(|_| piece.len() - start)
+        });
+        // An error shows when the file is read without us.
+        let Ok(sent) = read else { return Ok(None) };
+        (self.passed)(sent);
+        Ok(Some(sent.saturating_sub(LENGTH)))
     }
 }
 

@@ -17,8 +17,8 @@ use std::{
     ffi::{OsStr, OsString},
     fs::File,
     io::{
-        self, BufWriter,
-        ErrorKind::{BrokenPipe, UnexpectedEof},
+        self, BufRead, BufWriter,
+        ErrorKind::{BrokenPipe, Interrupted, UnexpectedEof},
         Read, Write,
     },
     ops::Range,
@@ -55,8 +55,8 @@ const LONGEST_CHUNK: usize = 512 * 1024;
 
 const READ_AT_ONCE: usize = 128 * 1024;
 
-/// A piece of a file that is at least this long is sent without being copied.
-const WORTH_SPLICING: usize = 64 * 1024;
+/// A piece of a file that is at least this long is sent by [`CopySink::send_chunk`].
+const WORTH_SENDING: usize = 64 * 1024;
 
 /// A chunk is read behind its length, to an address that is read to fast.
 const LENGTH: Range<usize> = ALIGNMENT - 4..ALIGNMENT;
@@ -78,8 +78,53 @@ pub(crate) fn send(words: &[OsString]) -> Result<()> {
     let [how, paths @ ..] = words else { return Err(cli::by_hand()) };
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned().trying(what)?);
     child::widen(&stdout);
-    let splice_pipe = SplicePipe::new(stdout.try_clone().trying(what)?).trying(what)?;
-    result_of(send_onto(&mut &stdout, Some(splice_pipe), how == RECURSIVE, paths), what)
+    let splice_pipe = Some(SplicePipe::new(stdout.try_clone().trying(what)?).trying(what)?);
+    result_of(send_onto(&mut SplicedOutput { stdout, splice_pipe }, how == RECURSIVE, paths), what)
+}
+
+/// Takes what describes files.
+pub(crate) trait CopySink: Write {
+    /// Sends at most `most` bytes of a file from offset `at`, with their length before them, and without copying
+    /// them about. Returns how many: 0 at its end, and `None` if they must be written. Errors are the sink's.
+    fn send_chunk(&mut self, file: &File, at: u64, most: usize) -> io::Result<Option<usize>>;
+}
+
+struct SplicedOutput {
+    stdout: File,
+    /// `None`: a file could not be sent by it.
+    splice_pipe: Option<SplicePipe>,
+}
+
+impl Write for SplicedOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stdout.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl CopySink for SplicedOutput {
+    fn send_chunk(&mut self, file: &File, at: u64, most: usize) -> io::Result<Option<usize>> {
+        let Some(splice_pipe) = &self.splice_pipe else { return Ok(None) };
+        loop {
+            match splice_pipe.take(file, at, most) {
+                Ok(0) => return Ok(Some(0)),
+                Ok(count) => {
+                    self.stdout.write_all(&(count as u32).to_le_bytes())?;
+                    splice_pipe.pass_on(count)?;
+                    return Ok(Some(count));
+                }
+                Err(error) if error.kind() == Interrupted => {}
+                // The file system does not support it, or a sandbox forbids it. Reading shows other errors.
+                Err(_) => {
+                    self.splice_pipe = None;
+                    return Ok(None);
+                }
+            }
+        }
+    }
 }
 
 /// The result of a process that is one end of a copy. If the other end has gone, that one prints the reason.
@@ -92,18 +137,12 @@ fn result_of(done: io::Result<bool>, what: &str) -> Result<()> {
     }
 }
 
-/// Describes files to that writer; returns whether everything could be read. Errors are the writer's. By
-/// `splice_pipe`, which leads to the same place, large files go there without being copied.
-pub(crate) fn send_onto(
-    writer: &mut dyn Write,
-    splice_pipe: Option<SplicePipe>,
-    recursive: bool,
-    paths: &[OsString],
-) -> io::Result<bool> {
+/// Describes files; returns whether everything could be read. Errors are the sink's.
+pub(crate) fn send_onto(sink: &mut dyn CopySink, recursive: bool, paths: &[OsString]) -> io::Result<bool> {
     child::raise_open_files()?;
-    let out = BufWriter::with_capacity(READ_AT_ONCE, writer);
+    let out = BufWriter::with_capacity(READ_AT_ONCE, sink);
     let buffer = Buffer::new(LENGTH.end + LONGEST_CHUNK);
-    let mut sender = Sender { out, recursive, failed: false, buffer, splice_pipe };
+    let mut sender = Sender { out, recursive, failed: false, buffer };
     for path in paths {
         sender.top(Path::new(path))?;
     }
@@ -121,14 +160,12 @@ pub(crate) fn sent_name(path: &Path) -> Option<&OsStr> {
 }
 
 struct Sender<'a> {
-    out: BufWriter<&'a mut dyn Write>,
+    out: BufWriter<&'a mut dyn CopySink>,
     recursive: bool,
     /// Something could not be read.
     failed: bool,
     /// A chunk with its length.
     buffer: Buffer,
-    /// `None`: there is none, or a file could not be sent by it.
-    splice_pipe: Option<SplicePipe>,
 }
 
 /// Errors are those of the stream.
@@ -253,20 +290,16 @@ impl Sender<'_> {
                 }
             }
             let most = (end - at).min(LONGEST_CHUNK as u64) as usize;
-            if let Some(splice_pipe) = self.splice_pipe.as_ref().filter(|_| most >= WORTH_SPLICING) {
-                match splice_pipe.take(file, at, most) {
-                    Ok(0) => break has_shrunk(file, whole),
-                    Ok(count) => {
-                        self.out.write_all(&(count as u32).to_le_bytes())?;
-                        self.out.flush()?;
-                        splice_pipe.pass_on(count)?;
+            if most >= WORTH_SENDING {
+                self.out.flush()?;
+                match self.out.get_mut().send_chunk(file, at, most)? {
+                    Some(0) => break has_shrunk(file, whole),
+                    Some(count) => {
                         at += count as u64;
+                        continue;
                     }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    // The file system does not support it, or a sandbox forbids it. Reading shows other errors.
-                    Err(_) => self.splice_pipe = None,
+                    None => {}
                 }
-                continue;
             }
             match file.read_at(&mut self.buffer[LENGTH.end..][..most], at) {
                 Ok(0) => break has_shrunk(file, whole),
@@ -275,7 +308,7 @@ impl Sender<'_> {
                     self.out.write_all(&self.buffer[LENGTH.start..][..LENGTH.len() + count])?;
                     at += count as u64;
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == Interrupted => {}
                 Err(error) => break Some(error),
             }
         };
@@ -305,7 +338,7 @@ pub(crate) fn receive(words: &[OsString]) -> Result<()> {
 /// Writes what that reader describes; returns whether everything could be written. The inner errors are the
 /// reader's. The first word is `into`, if the target must be a directory; the second is `recursive`, or not;
 /// the third is the target, and the others are the names to come.
-pub(crate) fn receive_from(input: &mut dyn Read, words: &[OsString]) -> Result<io::Result<bool>> {
+pub(crate) fn receive_from(input: &mut dyn BufRead, words: &[OsString]) -> Result<io::Result<bool>> {
     let [how, recursive, target, names @ ..] = words else { return Err(cli::by_hand()) };
     child::raise_open_files().trying("receive files")?;
     let target = Target::open(Path::new(target), how == INTO)?;
@@ -325,13 +358,22 @@ struct Input {
 
 impl Read for Input {
     fn read(&mut self, onto: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(onto)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl BufRead for Input {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.unread.is_empty() {
             self.unread = 0..self.stdin.read(&mut self.buffer)?;
         }
-        let count = onto.len().min(self.unread.len());
-        onto[..count].copy_from_slice(&self.buffer[self.unread.start..][..count]);
+        Ok(&self.buffer[self.unread.clone()])
+    }
+
+    fn consume(&mut self, count: usize) {
         self.unread.start += count;
-        Ok(count)
     }
 }
 
@@ -373,7 +415,7 @@ struct Level {
 }
 
 struct Receiver<'a> {
-    input: &'a mut dyn Read,
+    input: &'a mut dyn BufRead,
     target: Target,
     /// May there be other things than files?
     recursive: bool,
@@ -517,7 +559,6 @@ impl Receiver<'_> {
             self.complain(path, &error);
             None
         });
-        let mut buffer = Vec::new();
         let (mut at, mut ends_in_hole) = (0_u64, false);
         loop {
             let written = match self.u32()? {
@@ -534,14 +575,10 @@ impl Receiver<'_> {
                     Ok(())
                 }
                 length if length as usize <= LONGEST_CHUNK => {
-                    buffer.resize(length as usize, 0);
-                    self.input.read_exact(&mut buffer)?;
                     let place = at;
                     ends_in_hole = false;
                     at = at.checked_add(length.into()).ok_or_else(nonsense)?;
-                    unfinished
-                        .as_ref()
-                        .map_or(Ok(()), |unfinished| unfinished.file.write_all_at(&buffer, place))
+                    self.chunk(unfinished.as_ref(), place..at)?
                 }
                 _ => return Err(nonsense()),
             };
@@ -559,6 +596,30 @@ impl Receiver<'_> {
             self.complain(path, &error);
         }
         Ok(())
+    }
+
+    /// Reads that part of a file, and writes it from where it has been read to. The inner error is the file's.
+    fn chunk(
+        &mut self,
+        unfinished: Option<&Unfinished>,
+        mut range: Range<u64>,
+    ) -> io::Result<io::Result<()>> {
+        let mut written = Ok(());
+        while range.start < range.end {
+            let bytes = match self.input.fill_buf() {
+                Ok([]) => return Err(UnexpectedEof.into()),
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let count = bytes.len().min((range.end - range.start) as usize);
+            if let (Some(unfinished), Ok(())) = (unfinished, &written) {
+                written = unfinished.file.write_all_at(&bytes[..count], range.start);
+            }
+            self.input.consume(count);
+            range.start += count as u64;
+        }
+        Ok(written)
     }
 }
 
@@ -657,13 +718,19 @@ mod tests {
         }
     }
 
+    impl CopySink for Cutting {
+        fn send_chunk(&mut self, _: &File, _: u64, _: usize) -> io::Result<Option<usize>> {
+            Ok(None)
+        }
+    }
+
     #[test]
     fn a_file_that_becomes_shorter_meanwhile_is_not_copied() {
         let scratch = Scratch::new();
         let path = scratch.0.join("f");
         std::fs::write(&path, vec![b'x'; 3 * LONGEST_CHUNK]).unwrap();
         let mut writer = Cutting(path.clone(), Vec::new());
-        assert!(!send_onto(&mut writer, None, false, &[path.into()]).unwrap());
+        assert!(!send_onto(&mut writer, false, &[path.into()]).unwrap());
         assert!(writer.1.ends_with(&[&FAILED.to_le_bytes()[..], b"E"].concat()));
     }
 

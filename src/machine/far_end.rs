@@ -16,10 +16,10 @@ use std::{
 use crate::machine::{
     self,
     frames::{
-        ACKNOWLEDGE, Decoder, FrameWriter, LONGEST, OpenCall, PROTOCOL, ProtocolError, Stream, WINDOW,
-        Window, WireFrame,
+        ACKNOWLEDGE, Decoder, FrameWriter, LONGEST, OpenCall, PROTOCOL, ProtocolError, ReceivedFrame, Stream,
+        WINDOW, Window, WireFrame,
     },
-    outgoing::Outgoing,
+    outgoing::{AT_ONCE, Outgoing},
 };
 
 /// How long we keep a lost connection, and a call that no bridge takes over. It is longer than callers
@@ -206,17 +206,37 @@ impl FarEnd {
         self.calls.iter_mut().find(|call| call.key == key)
     }
 
-    /// Takes what has come on the connection; [`FarEnd::next_effect`] says what comes of it.
-    pub(crate) fn receive(&mut self, bytes: &mut [u8], now: Instant) {
+    /// Takes what has come on the connection; [`FarEnd::next_effect`] says what comes of it. `write` gives a
+    /// call's process what it takes of its standard input at once, and returns how much that is.
+    pub(crate) fn receive(
+        &mut self,
+        bytes: &mut [u8],
+        now: Instant,
+        write: &mut dyn FnMut(u128, &[IoSlice]) -> usize,
+    ) {
         let Some(link) = self.link.as_mut().filter(|link| !link.changed) else { return };
-        match link.decoder.feed(bytes) {
-            Ok(frames) => {
-                // Part of a frame is not a sign of life: the rest may be lost.
-                if !frames.is_empty() {
-                    link.silent_until = now + SILENCE;
-                }
-                link.frames.extend(frames);
+        let received = link.decoder.receive(bytes).and_then(|mut frames| {
+            // Part of a frame is not a sign of life: the rest may be lost.
+            if !frames.is_empty() {
+                link.silent_until = now + SILENCE;
             }
+            let mut rest = &mut frames[..];
+            // Input that is taken at once need not be kept, and so not be copied.
+            while let (true, Some(frame)) = (link.frames.is_empty(), rest.first())
+                && let Some(call) = self.calls.iter_mut().find(|call| call.number == Some(frame.call()))
+            {
+                match call.pass_input(rest, write).map_err(|Senseless| SENSELESS)? {
+                    0 => break,
+                    count => rest = &mut rest[count..],
+                }
+            }
+            for frame in rest {
+                link.frames.push_back((frame.call(), frame.parse()?));
+            }
+            Ok(())
+        });
+        match received {
+            Ok(()) => {}
             Err(ProtocolError::Changed) => self.send_changed(),
             Err(ProtocolError::Malformed(_)) => self.disconnect(now),
         }
@@ -389,7 +409,7 @@ impl FarEnd {
     /// Gives the connection what it takes at once: of each call in turn, what it has to send.
     pub(crate) fn flush(&mut self, now: Instant, onto: &mut dyn Write) -> io::Result<()> {
         loop {
-            self.fill();
+            self.fill(onto)?;
             let Some(link) = &mut self.link else { return Ok(()) };
             if link.unsent.is_empty() {
                 break;
@@ -406,21 +426,27 @@ impl FarEnd {
         Ok(())
     }
 
-    fn fill(&mut self) {
-        let Some(link) = self.link.as_mut().filter(|link| !link.changed) else { return };
+    /// A call that alone has something to send gives many frames at once, which so need not be copied.
+    fn fill(&mut self, onto: &mut dyn Write) -> io::Result<()> {
+        let Some(link) = self.link.as_mut().filter(|link| !link.changed) else { return Ok(()) };
+        let is_alone = self.calls.iter().filter(|call| call.out.has_unsent()).count() == 1;
+        let most = if is_alone { AT_ONCE } else { 1 };
         let mut without = 0;
         while without < self.calls.len() && link.unsent.len() < MOST_UNSENT {
             self.next = (self.next + 1) % self.calls.len();
             without += 1;
-            if self.calls[self.next].put_next(&mut link.unsent) {
+            if self.calls[self.next].send_next(most, (&mut link.unsent, onto))? {
                 without = 0;
             }
         }
+        Ok(())
     }
 }
 
 /// A frame that no right caller sends then.
 struct Senseless;
+
+const SENSELESS: ProtocolError = ProtocolError::Malformed("a frame that no right caller sends then");
 
 impl ServedCall {
     fn new(number: u32, order: &OpenCall) -> ServedCall {
@@ -453,20 +479,8 @@ impl ServedCall {
     fn handle(&mut self, frame: WireFrame) -> Result<Option<Effect>, Senseless> {
         let key = self.key;
         match frame {
-            WireFrame::Data { stream: Stream::Stdin, offset, mut bytes } if offset == self.came => {
-                self.came += bytes.len() as u64;
-                match self.pending.back_mut() {
-                    // Pieces of a byte would take much memory.
-                    Some(last) if last.len() + bytes.len() <= LONGEST => {
-                        last.extend_from_slice(&bytes);
-                        bytes.fill(0);
-                    }
-                    _ if bytes.is_empty() => {}
-                    _ => self.pending.push_back(bytes),
-                }
-                if self.came - self.written > WINDOW + READ_AT_ONCE {
-                    return Err(Senseless);
-                }
+            WireFrame::Data { stream: Stream::Stdin, offset, bytes } if offset == self.came => {
+                self.keep_input(bytes)?;
                 Ok(Some(Effect::Input { key }))
             }
             WireFrame::End { stream: Stream::Stdin } => {
@@ -481,29 +495,79 @@ impl ServedCall {
         }
     }
 
-    /// Puts the next frame to send, if there is one.
-    fn put_next(&mut self, onto: &mut FrameWriter) -> bool {
-        let Some(number) = self.number else { return false };
+    fn keep_input(&mut self, mut bytes: Vec<u8>) -> Result<(), Senseless> {
+        self.came += bytes.len() as u64;
+        match self.pending.back_mut() {
+            // Pieces of a byte would take much memory.
+            Some(last) if last.len() + bytes.len() <= LONGEST => {
+                last.extend_from_slice(&bytes);
+                bytes.fill(0);
+            }
+            _ if bytes.is_empty() => {}
+            _ => self.pending.push_back(bytes),
+        }
+        if self.came - self.written > WINDOW + READ_AT_ONCE { Err(Senseless) } else { Ok(()) }
+    }
+
+    /// Passes the first of these frames on, if they are input that its process may take at once; returns how
+    /// many. What it does not take is kept.
+    fn pass_input(
+        &mut self,
+        frames: &[ReceivedFrame],
+        write: &mut dyn FnMut(u128, &[IoSlice]) -> usize,
+    ) -> Result<usize, Senseless> {
+        if !self.runs || self.has_input() || self.stdin_ended || self.stdin_closed {
+            return Ok(0);
+        }
+        let mut end = self.came;
+        let mut pieces = Vec::new();
+        for frame in frames.iter().take(MOST_PIECES).take_while(|frame| Some(frame.call()) == self.number) {
+            match frame.data() {
+                Some((Stream::Stdin, offset, bytes)) if offset == end => {
+                    end += bytes.len() as u64;
+                    pieces.push(IoSlice::new(bytes));
+                }
+                _ => break,
+            }
+        }
+        let mut taken = if pieces.is_empty() { 0 } else { write(self.key, &pieces) };
+        for piece in &pieces {
+            let of_it = taken.min(piece.len());
+            taken -= of_it;
+            self.came += of_it as u64;
+            self.written += of_it as u64;
+            self.keep_input(piece[of_it..].to_vec())?;
+        }
+        Ok(pieces.len())
+    }
+
+    /// Sends its next frame, if there is one, or at most that many pieces of a stream.
+    fn send_next(
+        &mut self,
+        most: usize,
+        (writer, onto): (&mut FrameWriter, &mut dyn Write),
+    ) -> io::Result<bool> {
+        let Some(number) = self.number else { return Ok(false) };
         if self.written - self.acknowledged >= ACKNOWLEDGE {
             self.acknowledged = self.written;
-            onto.put(number, &WireFrame::Taken { stream: Stream::Stdin, offset: self.written });
-            return true;
+            writer.put(number, &WireFrame::Taken { stream: Stream::Stdin, offset: self.written });
+            return Ok(true);
         }
-        if self.out.put_next(Stream::Stdout, number, self.is_exec, onto)
-            || self.err.put_next(Stream::Stderr, number, self.is_exec, onto)
+        if self.out.send_next(Stream::Stdout, number, self.is_exec, most, (writer, onto))?
+            || self.err.send_next(Stream::Stderr, number, self.is_exec, most, (writer, onto))?
         {
-            return true;
+            return Ok(true);
         }
         if self.is_exec && self.stdin_closed && !self.close_sent {
             self.close_sent = true;
-            onto.put(number, &WireFrame::End { stream: Stream::Stdin });
-            return true;
+            writer.put(number, &WireFrame::End { stream: Stream::Stdin });
+            return Ok(true);
         }
         let is_last = !self.exit_sent && self.out.is_sent() && self.err.is_sent();
-        let Some((code, signal)) = self.status.filter(|_| is_last) else { return false };
+        let Some((code, signal)) = self.status.filter(|_| is_last) else { return Ok(false) };
         self.exit_sent = true;
-        onto.put(number, &WireFrame::Exit { code, signal });
-        true
+        writer.put(number, &WireFrame::Exit { code, signal });
+        Ok(true)
     }
 
     /// Are there bytes for its standard input that are still unwritten?

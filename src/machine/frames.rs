@@ -26,14 +26,14 @@ use twox_hash::XxHash64;
 use crate::machine::outbox::{self, Outbox};
 
 /// Increase this number when older versions would not understand the frames.
-pub(crate) const PROTOCOL: u8 = 2;
+pub(crate) const PROTOCOL: u8 = 3;
 
 /// The longest body. So long holds up others on a slow line: 16 KiB are 13 ms at 10 Mbit/s.
 pub(crate) const LONGEST: usize = 16 * 1024;
 
 /// The most bytes of a stream in a frame, which then has the size of whole pages of memory: a pipe passes
 /// those on faster.
-pub(super) const LONGEST_DATA: usize = LONGEST - HEADER - 9;
+pub(super) const LONGEST_DATA: usize = LONGEST - HEADER - PLACE;
 
 /// The arguments of a call may be longer, as execve(2) has it.
 const LONGEST_OPEN: usize = 2 << 20;
@@ -42,15 +42,18 @@ const LONGEST_OPEN: usize = 2 << 20;
 pub(crate) const WINDOW: u64 = 2 << 20;
 
 /// How many bytes of frames a window can be: each of its bytes may come in a frame of its own.
-pub(crate) const LONGEST_WINDOW: usize = WINDOW as usize * (HEADER + 10);
+pub(crate) const LONGEST_WINDOW: usize = WINDOW as usize * (HEADER + PLACE + 1);
 
 /// After this many bytes we acknowledge them.
 pub(crate) const ACKNOWLEDGE: u64 = WINDOW / 8;
 
 pub(super) const HEADER: usize = 17;
 
+/// What is before the bytes of a piece of a stream in the body: which stream, and where in it.
+const PLACE: usize = 9;
+
 /// The kind of a piece of a stream.
-pub(super) const DATA: u8 = 22;
+const DATA: u8 = 22;
 
 /// The offsets of parts of a header.
 const KIND: usize = 4;
@@ -320,12 +323,6 @@ impl Field for OpenCall {
     }
 }
 
-pub(super) fn put_data(stream: Stream, offset: u64, bytes: &[u8], body: &mut Vec<u8>) {
-    stream.put(body);
-    offset.put(body);
-    body.extend_from_slice(bytes);
-}
-
 /// The unread rest of a body.
 struct Body<'a>(&'a [u8]);
 
@@ -337,9 +334,9 @@ impl Body<'_> {
     }
 }
 
-/// The checksum of a body.
-fn body_checksum(body: &[u8]) -> u32 {
-    XxHash64::oneshot(0, body) as u32
+/// The checksum of a body of these two parts: the first has PLACE bytes, unless the body has fewer.
+fn body_checksum(start: &[u8], rest: &[u8]) -> u32 {
+    XxHash64::oneshot(XxHash64::oneshot(0, start), rest) as u32
 }
 
 /// The checksum of a header, without this field, for the frame of that number on its connection.
@@ -372,7 +369,7 @@ impl FrameWriter {
         self.put_with(call, frame.kind(), &|body| frame.put_body(body));
     }
 
-    pub(super) fn put_with(&mut self, call: u32, kind: u8, put_body: &dyn Fn(&mut Vec<u8>)) {
+    fn put_with(&mut self, call: u32, kind: u8, put_body: &dyn Fn(&mut Vec<u8>)) {
         let bytes = self.unsent.tail();
         let at = bytes.len();
         bytes.resize(at + HEADER, 0);
@@ -380,9 +377,53 @@ impl FrameWriter {
         let (header, body) = bytes[at..].split_at_mut(HEADER);
         header[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
         header[KIND] = kind;
-        header[BODY_CHECKSUM..HEADER_CHECKSUM].copy_from_slice(&body_checksum(body).to_le_bytes());
+        let (start, rest) = body.split_at(body.len().min(PLACE));
+        header[BODY_CHECKSUM..HEADER_CHECKSUM].copy_from_slice(&body_checksum(start, rest).to_le_bytes());
         seal(header, call, self.count);
         self.count += 1;
+    }
+
+    /// Sends adjacent pieces of a stream, each in a frame of its own. What `onto` takes at once is not copied.
+    pub(super) fn send_data(
+        &mut self,
+        call: u32,
+        stream: Stream,
+        mut offset: u64,
+        pieces: &[&[u8]],
+        onto: &mut dyn Write,
+    ) -> io::Result<()> {
+        let mut starts = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let mut start = [0; HEADER + PLACE];
+            start[..4].copy_from_slice(&((PLACE + piece.len()) as u32).to_le_bytes());
+            start[KIND] = DATA;
+            start[HEADER] = stream.number();
+            start[HEADER + 1..].copy_from_slice(&offset.to_le_bytes());
+            let checksum = body_checksum(&start[HEADER..], piece);
+            start[BODY_CHECKSUM..HEADER_CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+            seal(&mut start, call, self.count);
+            self.count += 1;
+            offset += piece.len() as u64;
+            starts.push(start);
+        }
+        let frames = starts.iter().zip(pieces);
+        let parts: Vec<_> =
+            frames.flat_map(|(start, piece)| [IoSlice::new(start), IoSlice::new(piece)]).collect();
+        self.send(&parts, onto)
+    }
+
+    /// Writes what is taken at once, and keeps the rest.
+    fn send(&mut self, parts: &[IoSlice], onto: &mut dyn Write) -> io::Result<()> {
+        let mut taken = 0;
+        if self.is_empty() {
+            taken = outbox::at_once(onto.write_vectored(parts))?.unwrap_or(0);
+        }
+        for part in parts {
+            let of_it = taken.min(part.len());
+            taken -= of_it;
+            self.push(&part[of_it..]);
+        }
+        Ok(())
     }
 
     /// Passes on what came on another connection. Bodies, and their checksums, stay as they are. Only what
@@ -398,17 +439,8 @@ impl FrameWriter {
             seal(frame, call, self.count);
             self.count += 1;
         }
-        let mut taken = 0;
-        if self.is_empty() {
-            let parts: Vec<_> = frames.iter().map(|frame| IoSlice::new(frame)).collect();
-            taken = outbox::at_once(onto.write_vectored(&parts))?.unwrap_or(0);
-        }
-        for frame in frames.iter() {
-            let of_it = taken.min(frame.len());
-            taken -= of_it;
-            self.push(&frame[of_it..]);
-        }
-        Ok(())
+        let parts: Vec<_> = frames.iter().map(|frame| IoSlice::new(frame)).collect();
+        self.send(&parts, onto)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -547,7 +579,8 @@ fn measure(bytes: &[u8], count: u64) -> Result<Parsed, ProtocolError> {
         return Err(ProtocolError::Malformed("a frame that is too long"));
     }
     let Some(body) = rest.get(..length) else { return Ok(Parsed::Missing(length - rest.len())) };
-    if u32_at(header, BODY_CHECKSUM) != body_checksum(body) {
+    let (start, rest) = body.split_at(length.min(PLACE));
+    if u32_at(header, BODY_CHECKSUM) != body_checksum(start, rest) {
         return Err(ProtocolError::Changed);
     }
     Ok(Parsed::Frame(HEADER + length))

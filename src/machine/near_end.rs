@@ -17,7 +17,7 @@ use crate::{
         self,
         frames::{ACKNOWLEDGE, Decoder, FrameWriter, OpenCall, ProtocolError, Stream, Window, WireFrame},
         name::MachineName,
-        outgoing::{LEAST_ROOM, Outgoing},
+        outgoing::{AT_ONCE, LEAST_ROOM, Outgoing},
         silence::Silence,
     },
     outcome::{Failure, Result},
@@ -49,9 +49,6 @@ const SETTLED: Duration = Duration::from_secs(10);
 
 /// The process of a call may be stopped for a moment, but not for longer than this.
 const LONGEST_STOP: Duration = Duration::from_secs(10);
-
-/// The most bytes of standard input that are given to the bridge at once.
-const MOST_UNSENT: usize = 64 * 1024;
 
 /// As much comes at once from a bridge that has more.
 const READ_AT_ONCE: usize = 128 * 1024;
@@ -244,12 +241,16 @@ impl NearEnd {
         self.stdin.push(bytes);
     }
 
-    /// Lets `read` append to it.
+    /// Lets `read` append to it: as a piece of its own, if that is `apart`.
     pub(crate) fn extend_stdin(
         &mut self,
+        apart: Option<(usize, usize)>,
         read: &mut dyn FnMut(&mut Vec<u8>) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        self.stdin.extend(LEAST_ROOM, read)
+        if let Some((before, size)) = apart {
+            self.stdin.begin_piece(before, size);
+        }
+        self.stdin.extend(if apart.is_some() { 0 } else { LEAST_ROOM }, read)
     }
 
     pub(crate) fn end_stdin(&mut self) {
@@ -308,11 +309,8 @@ impl NearEnd {
         while self.open
             && !self.order.is_silent
             && self.unsent.is_empty()
-            && self.stdin.put_next(Stream::Stdin, 0, true, &mut self.unsent)
+            && self.stdin.send_next(Stream::Stdin, 0, true, AT_ONCE, (&mut self.unsent, onto))?
         {
-            while self.unsent.len() < MOST_UNSENT
-                && self.stdin.put_next(Stream::Stdin, 0, true, &mut self.unsent)
-            {}
             self.unsent.flush(onto)?;
         }
         Ok(())

@@ -1,18 +1,25 @@
 //! The sent part of a stream, kept until it is acknowledged, and its frames.
 
-use std::{collections::VecDeque, io, ops::Deref};
+use std::{
+    collections::VecDeque,
+    io::{self, Write},
+    ops::Deref,
+};
 
 use crate::machine::{
-    frames::{DATA, FrameWriter, LONGEST_DATA, Stream, WINDOW, WireFrame, put_data},
+    frames::{FrameWriter, LONGEST_DATA, Stream, WINDOW, WireFrame},
     outbox::ALIGNMENT,
 };
+
+/// The most frames of one stream that are sent at once, where no other waits.
+pub(crate) const AT_ONCE: usize = 8;
 
 /// The least room for one read of bytes to send.
 pub(crate) const LEAST_ROOM: usize = 16 * 1024;
 
 /// How much of a stream is read at once, and kept as one piece. With what comes before its aligned start, it
 /// fills whole frames: a small one behind them costs as much as a large one.
-const PIECE: usize = 8 * LONGEST_DATA - ALIGNMENT;
+pub(crate) const PIECE: usize = AT_ONCE * LONGEST_DATA - ALIGNMENT;
 
 /// The sent bytes of a stream that are not acknowledged.
 #[derive(Default)]
@@ -36,9 +43,10 @@ struct Piece {
 }
 
 impl Piece {
-    fn new(size: usize) -> Piece {
+    /// With room for `size` bytes, of which the one behind the first `before` is aligned.
+    fn new(before: usize, size: usize) -> Piece {
         let mut bytes: Vec<u8> = Vec::with_capacity(ALIGNMENT + size);
-        let start = bytes.as_ptr().align_offset(ALIGNMENT);
+        let start = bytes.as_ptr().wrapping_add(before).align_offset(ALIGNMENT);
         bytes.resize(start, 0);
         Piece { bytes, start }
     }
@@ -73,11 +81,17 @@ impl Outgoing {
         Ok(count)
     }
 
+    /// The bytes that come next are a piece of their own, if there are no more than `size`; the one behind the first
+    /// `before` is aligned.
+    pub(crate) fn begin_piece(&mut self, before: usize, size: usize) {
+        self.pieces.push_back(Piece::new(before, size));
+    }
+
     /// The last piece, or a new one if it has less room.
     fn piece(&mut self, room: usize) -> &mut Vec<u8> {
         let has_room = |piece: &Piece| piece.bytes.capacity() - piece.bytes.len() >= room;
         if !self.pieces.back().is_some_and(has_room) {
-            self.pieces.push_back(Piece::new(room.max(PIECE)));
+            self.begin_piece(0, room.max(PIECE));
         }
         let last = self.pieces.len() - 1;
         &mut self.pieces[last].bytes
@@ -135,32 +149,41 @@ impl Outgoing {
         true
     }
 
-    /// Puts the next frame to send, if there is one. With `with_end`, the end of the stream is one.
-    pub(crate) fn put_next(
+    /// Sends the next frames, at most that many, if there is one. With `with_end`, the end of the stream is one.
+    /// Returns whether there was one.
+    pub(crate) fn send_next(
         &mut self,
         stream: Stream,
         call: u32,
         with_end: bool,
-        onto: &mut FrameWriter,
-    ) -> bool {
+        most: usize,
+        (writer, onto): (&mut FrameWriter, &mut dyn Write),
+    ) -> io::Result<bool> {
         let mut at = (self.sent - self.start) as usize;
+        let mut bytes = Vec::new();
         for piece in &self.pieces {
-            if at < piece.len() {
-                let bytes = &piece[at..piece.len().min(at + LONGEST_DATA)];
-                onto.put_with(call, DATA, &|body| put_data(stream, self.sent, bytes, body));
-                self.sent += bytes.len() as u64;
-                return true;
-            }
-            at -= piece.len();
+            let unsent = piece.get(at..).unwrap_or_default();
+            at = at.saturating_sub(piece.len());
+            bytes.extend(unsent.chunks(LONGEST_DATA).take(most - bytes.len()));
+        }
+        if !bytes.is_empty() {
+            writer.send_data(call, stream, self.sent, &bytes, onto)?;
+            self.sent += bytes.iter().map(|piece| piece.len() as u64).sum::<u64>();
+            return Ok(true);
         }
         if self.ended && !self.end_sent {
             self.end_sent = true;
             if with_end {
-                onto.put(call, &WireFrame::End { stream });
+                writer.put(call, &WireFrame::End { stream });
             }
-            return with_end;
+            return Ok(with_end);
         }
-        false
+        Ok(false)
+    }
+
+    /// Is there something to send, besides the end?
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.sent < self.end
     }
 }
 
@@ -171,7 +194,7 @@ mod tests {
 
     fn next(stream: &mut Outgoing) -> Option<WireFrame> {
         let (mut writer, mut bytes) = (FrameWriter::default(), Vec::new());
-        let is_put = stream.put_next(Stream::Stdin, 0, true, &mut writer);
+        let is_put = stream.send_next(Stream::Stdin, 0, true, 1, (&mut writer, &mut bytes)).unwrap();
         writer.flush(&mut bytes).unwrap();
         let frame = Decoder::default().feed(&mut bytes.clone()).unwrap().pop();
         assert_eq!(is_put, frame.is_some());

@@ -35,6 +35,11 @@ pub(crate) fn read_more(file: &impl AsFd, onto: &mut Vec<u8>) -> io::Result<usiz
     Ok(rustix::io::read(file, rustix::buffer::spare_capacity(onto))?)
 }
 
+/// The same from an offset of a file, by pread(2).
+pub(crate) fn read_more_at(file: &impl AsFd, at: u64, onto: &mut Vec<u8>) -> io::Result<usize> {
+    Ok(rustix::io::pread(file, rustix::buffer::spare_capacity(onto), at)?)
+}
+
 /// Sets our umask to 077 and returns the one that we were called with.
 pub(crate) fn set_private_umask() -> u32 {
     let callers = set_umask(0o077);

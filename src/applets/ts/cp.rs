@@ -131,7 +131,7 @@ fn copy(
         }
         (None, Some(to)) => {
             let mut stream = CallStream::new(receive(to)?, passed)?;
-            let sent = copy::send_onto(&mut stream, None, is_recursive, &paths.collect::<Vec<_>>());
+            let sent = copy::send_onto(&mut stream, is_recursive, &paths.collect::<Vec<_>>());
             stream.end_input();
             stream.finish(sent, "send files")
         }

@@ -21,9 +21,21 @@ struct Line {
     bytes: VecDeque<u8>,
     /// How much of the frame at its beginning has not come out.
     rest: usize,
+    /// The beginning of a frame whose rest is to be put in.
+    begun: Vec<u8>,
 }
 
 impl Line {
+    fn put(&mut self, bytes: &[u8]) {
+        self.begun.extend_from_slice(bytes);
+        while let Some(length) = self.begun.first_chunk().map(|length| u32::from_le_bytes(*length))
+            && let Some(frame) = self.begun.get(..length as usize + HEADER)
+        {
+            self.bytes.extend(frame);
+            self.begun.drain(..length as usize + HEADER);
+        }
+    }
+
     fn frame_length(&self) -> usize {
         let length = [0, 1, 2, 3].map(|at| self.bytes[at]);
         u32::from_le_bytes(length) as usize + HEADER
@@ -73,6 +85,40 @@ impl Line {
             }
         }
         piece
+    }
+}
+
+/// Takes some of what is written, as a pipe that is nearly full.
+struct Narrow {
+    taken: Vec<u8>,
+    room: usize,
+}
+
+impl Narrow {
+    fn new(random: &mut Rng) -> Narrow {
+        let room = if random.bool() { usize::MAX } else { random.usize(..20_000) };
+        Narrow { taken: Vec::new(), room }
+    }
+}
+
+impl Write for Narrow {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice]) -> io::Result<usize> {
+        let before = self.taken.len();
+        for piece in pieces {
+            let count = piece.len().min(self.room);
+            self.taken.extend_from_slice(&piece[..count]);
+            self.room -= count;
+        }
+        let count = self.taken.len() - before;
+        if count == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -260,9 +306,9 @@ impl World {
             call.input_ended = true;
             call.end.end_stdin();
         }
-        let mut bytes = Vec::new();
-        call.end.flush(&mut bytes).unwrap();
-        for (_, frame) in call.decoder.feed(&mut bytes).unwrap() {
+        let mut narrow = Narrow::new(&mut self.random);
+        call.end.flush(&mut narrow).unwrap();
+        for (_, frame) in call.decoder.feed(&mut narrow.taken).unwrap() {
             match frame {
                 WireFrame::Caller { .. } => {
                     call.greeted = true;
@@ -316,12 +362,19 @@ impl World {
         let mut bytes = Vec::new();
         connection.unsent.flush(&mut bytes).unwrap();
         connection.there.bytes.extend(bytes);
-        let mut bytes = Vec::new();
-        self.far.flush(self.now, &mut bytes).unwrap();
-        connection.back.bytes.extend(bytes);
+        let mut narrow = Narrow::new(&mut self.random);
+        self.far.flush(self.now, &mut narrow).unwrap();
+        connection.back.put(&narrow.taken);
 
         let mut piece = connection.there.carry(spoils_there, &mut self.random);
-        self.far.receive(&mut piece, self.now);
+        let (programs, random) = (&mut self.programs, &mut self.random);
+        self.far.receive(&mut piece, self.now, &mut |key, pieces| {
+            let Some(program) = programs.get_mut(&key) else { return 0 };
+            let mut narrow = Narrow::new(random);
+            let count = narrow.write_vectored(pieces).unwrap_or(0);
+            program.read.extend(narrow.taken);
+            count
+        });
         let mut piece = connection.back.carry(spoils_back, &mut self.random);
         let frames = connection.decoder.feed(&mut piece);
         if frames.as_ref().is_ok_and(|frames| !frames.is_empty()) {
@@ -472,7 +525,7 @@ impl Bridge {
         let mut bytes = Vec::new();
         self.0.put(number, frame);
         self.0.flush(&mut bytes).unwrap();
-        far.receive(&mut bytes, now);
+        far.receive(&mut bytes, now, &mut |_, _| 0);
         // For each call, the process with its key as PID is stopped.
         iter::from_fn(|| far.next_effect(now, &|key| Some(key as u32))).collect()
     }
@@ -508,7 +561,7 @@ fn changed_bytes_end_the_connection_with_a_reason() {
     let now = Instant::now();
     let mut far = FarEnd::new(7, now);
     let mut bridge = Bridge::connect(&mut far, now);
-    far.receive(&mut b"what the bridge did not send".to_vec(), now);
+    far.receive(&mut b"what the bridge did not send".to_vec(), now, &mut |_, _| 0);
     assert!(!far.wants_bytes());
     assert_eq!(bridge.receive(&mut far, now), [(0, WireFrame::Changed)]);
     assert!(!far.is_connected());
