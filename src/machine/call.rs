@@ -131,7 +131,12 @@ impl RemoteCall {
 
     /// Passes a signal on.
     pub(crate) fn signal(&mut self, signal: i32) {
-        self.end.signal(signal);
+        self.end.signal(signal, Instant::now());
+    }
+
+    /// Does a signal reach it, or follow it?
+    pub(crate) fn takes_signals(&self) -> bool {
+        self.end.takes_signals()
     }
 
     pub(crate) fn resize(&mut self, window: Window) {

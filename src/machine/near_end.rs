@@ -258,9 +258,22 @@ impl NearEnd {
         self.order.is_silent = self.progress == Progress::NotBegun && self.stdin.length() == 0;
     }
 
-    /// Passes a signal on.
-    pub(crate) fn signal(&mut self, signal: i32) {
-        self.send(&WireFrame::Signal { number: signal as u8 });
+    /// Passes a signal on. If the call has been sent, and not begun as far as is known, the signal follows it; but
+    /// then who interrupts us does not wait for long.
+    pub(crate) fn signal(&mut self, signal: i32, now: Instant) {
+        let frame = WireFrame::Signal { number: signal as u8 };
+        match &mut self.opening {
+            Some(opening) => {
+                (opening.suspect, opening.until) = (true, opening.until.min(now + GREETING));
+                self.unsent.put(0, &frame);
+            }
+            None => self.send(&frame),
+        }
+    }
+
+    /// Does a signal reach it, or follow it?
+    pub(crate) fn takes_signals(&self) -> bool {
+        self.open || self.opening.is_some()
     }
 
     pub(crate) fn resize(&mut self, window: Window) {
@@ -907,6 +920,30 @@ mod tests {
         let mut talk = Talk::begin(None);
         talk.says(0, &failed);
         assert!(matches!(talk.ended, Some(End::Lost(_))));
+    }
+
+    #[test]
+    fn a_signal_follows_a_call_that_has_been_sent() {
+        for begins in [true, false] {
+            let mut talk = Talk::begin(None);
+            assert!(!talk.end.takes_signals());
+            talk.says(0, &UP);
+            assert!(talk.end.takes_signals());
+            talk.end.signal(15, talk.begun);
+            let sent = talk.sent();
+            let [.., WireFrame::Open(_), WireFrame::Signal { number: 15 }] = &sent[..] else {
+                panic!("{sent:?}")
+            };
+            if begins {
+                talk.says(OURS, &OPENED);
+                talk.seconds = 10;
+                talk.silence();
+                assert!(talk.ended.is_none());
+            } else {
+                let (seconds, code, _) = talk.ends(10, |_| ());
+                assert_eq!((seconds, code), (GREETING.as_secs(), 255));
+            }
+        }
     }
 
     #[test]

@@ -131,7 +131,7 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
                         // All that is left is output that nobody reads.
                         return Err(Failure::status(128 + *signal as u8, "interrupted", None));
                     }
-                    if is_caught && !call.is_open() {
+                    if is_caught && !call.takes_signals() {
                         return Err(call.lost("interrupted"));
                     }
                     call.signal(*signal);

@@ -478,7 +478,7 @@ impl SingleCall {
                 CallEvent::ReaderGone => return Err(Failure::reader_gone()),
                 CallEvent::Signal(index) => {
                     let (signal, caught) = &mut self.signals[index];
-                    if caught.take() && !self.call.is_open() {
+                    if caught.take() && !self.call.takes_signals() {
                         let message = format!("{}: interrupted while disconnected", self.call.machine());
                         return Err(Failure::status(LOST, "lost", Some(message)));
                     }
