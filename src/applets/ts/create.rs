@@ -3,11 +3,11 @@
 //!
 //! Usage: nbs-ts create [options] COMMAND...
 //!
-//! A bash, zsh, fish or POSIX shell without a script or -c (`bash -l`, `sh`) is
+//! A bash, zsh, fish or POSIX shell (`bash -l`, `sh`) without a script or -c is
 //! interactive and reports its commands to `run` and `wait-complete`. Any other
-//! command is a one-shot: `bash -c` runs it once, or `sh -c` if there is no
-//! bash. The words of COMMAND are joined by spaces; options end where it begins.
-//! When the call returns, `send`, `wait-complete` and `kill` work at once.
+//! command is a one-shot: `bash -c` runs it once, or `sh -c` if there is no bash.
+//! The words of COMMAND are joined by spaces; options end where it begins. When
+//! the call returns, `send`, `wait-complete` and `kill` already work.
 //!
 //! Options:
 //!   --name=NAME       a name: 1 to 64 of a-z A-Z 0-9 _ . -
@@ -30,7 +30,7 @@
 //!                     in $TMPDIR, a private directory (repeatable)
 //!   --read-root=DIR   let its processes read only under DIR, the write roots and
 //!                     the system's directories, and write only under the write
-//!                     roots (repeatable; 'none': no DIR)
+//!                     roots and in $TMPDIR (repeatable; 'none': no DIR)
 //!   --no-network      allow no sockets except socket pairs
 //!   --connect=PORT    with --no-network: allow TCP connections to PORT
 //!                     (repeatable)

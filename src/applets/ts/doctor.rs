@@ -5,11 +5,9 @@
 //!
 //! Prints a line for each thing that sessions need: `ok`, `bad`, or `note` for an
 //! optional one; its name; and its state. If it is not ok, a second line says how
-//! to fix it. Exits 1 if anything is bad.
-//!
-//! Then checks the state directory (`sessions`). Prints a line for each defect,
-//! such as an unknown file, a cursor beyond its log, or a process left over from
-//! an ended session.
+//! to fix it. Also checks the state directory (`sessions`). Prints a line for each
+//! defect in it, such as an unknown file, a cursor beyond its log, or a process
+//! left over from an ended session. Exits 1 if anything is bad.
 //!
 //! Options:
 //!   --on=MACHINE      check that machine (repeatable; 'all': this and all known

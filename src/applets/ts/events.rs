@@ -8,7 +8,7 @@
 //! removed sessions until `gc` drops them.
 //!
 //! Options:
-//!   --follow          continue with each session as it ends, once
+//!   --follow          continue, printing each session once, as it ends
 //!   --waiting         with --follow: also print each time a session starts to
 //!                     wait for input with no call waiting on it
 //!                     ("type":"waiting"), what a session reports

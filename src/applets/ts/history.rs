@@ -8,8 +8,8 @@
 //! first: number, start, duration, exit code, directory, command. A running
 //! command has neither a duration nor an exit code. Without SESSION, shows the
 //! session that the call runs in. With --all or --name, sorts the commands of all
-//! sessions, on all machines, by start; each line then begins with the session's
-//! handle.
+//! these sessions (with --on, of all those machines) by start; each line then
+//! begins with the session's handle.
 //!
 //! The shells are those that report: the session's own, and nested ones after
 //! `integrate`. `read --command=N` prints the output of command N. nbs drops the

@@ -5,8 +5,9 @@
 //!
 //! Teaches the shell in the foreground (another bash, su, sudo -s, ssh, a
 //! container's or a chroot's) to report its commands as the outer shell does.
-//! From then on, `run`, `ask`, `wait --complete`, `wait-complete` and the state
-//! `prompt` work in that shell. When it ends, they work in the outer shell again.
+//! From then on, `run`, `wait --complete`, `wait-complete` and the state
+//! `prompt` work in that shell. When it ends, they work in the outer shell
+//! again.
 //!
 //! `integrate` types a line of POSIX sh (or of fish, in a local fish) and then,
 //! without echo, the rest. It then clears that line, and keeps it out of the

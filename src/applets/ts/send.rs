@@ -17,11 +17,12 @@
 //! the error shows what is left in the input line. --submit also fails if a known
 //! program asks a question (see 'nbs-ts answer').
 //!
-//! A secret, one line of text, is typed with a carriage return, and only while the
-//! program reads a line with echo off (`secret` in `status --json`). The kernel
-//! sends no event for that, so nbs polls: after any output, and at intervals
-//! growing from 5 to 50 ms. With ssh, tmux or a container, nbs cannot see whether
-//! echo is off; use --prompt to name the question that the secret answers.
+//! A secret, one line, is typed with a carriage return. Without --prompt, nbs
+//! types it only while the program reads a line with echo off (`secret` in
+//! `status --json`). The kernel sends no event for that, so nbs polls: after any
+//! output, and at intervals growing from 5 to 50 ms. With ssh, tmux or a
+//! container, nbs cannot see whether echo is off; use --prompt to name the
+//! question that the secret answers.
 //!
 //! Options:
 //!   --no-enter        do not type the carriage return

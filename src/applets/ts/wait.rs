@@ -7,7 +7,7 @@
 //! Prints a line `HANDLE<tab>CONDITION<tab>DETAIL` for each session. CONDITION is
 //! the option's name. DETAIL is the text found, the exit code, the terminal's
 //! state (prompt, line, secret, raw), the outcome (done, failed, idle), or the
-//! seconds without output or change. `wait` waits for all sessions. It exits 1
+//! seconds without output or change. `wait` waits for every SESSION. It exits 1
 //! if --fail matches, or if a session (with --any: every session) ends before its
 //! condition is met.
 //!
