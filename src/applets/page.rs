@@ -36,7 +36,6 @@ use crate::{
     call::CommandLine,
     cli,
     json::Object,
-    machine::call_process::default_on,
     outcome::{Result, Trying},
     page::{self, PageListener, Token},
     session::StateDir,
@@ -49,11 +48,7 @@ use crate::{
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let (listen, new_token) = (call.optional("listen", address)?, call.has("new-token"));
-    let mut on = call.values("on", cli::some)?;
-    if on.is_empty() {
-        on.extend(default_on());
-    }
-    let machines = if on.is_empty() { vec![None] } else { remote::machines(&on)? };
+    let machines = remote::shown(call)?;
     let state_dir = StateDir::open_or_make()?;
     let token = Token::of(&state_dir, new_token).trying("keep a token in the state directory")?;
     // Two connections to each relay.

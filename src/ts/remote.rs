@@ -502,8 +502,17 @@ impl SingleCall {
     }
 }
 
+/// The machines whose sessions a call shows that is made here: those of `--on`, or else this one.
+pub(crate) fn shown(call: &CommandLine) -> Result<Vec<Option<MachineName>>> {
+    let mut on = call.values("on", cli::some)?;
+    if on.is_empty() {
+        on.extend(default_on());
+    }
+    if on.is_empty() { Ok(vec![None]) } else { machines(&on) }
+}
+
 /// The machines that `--on` names, `None` for this one.
-pub(crate) fn machines(on: &[OsString]) -> Result<Vec<Option<MachineName>>> {
+fn machines(on: &[OsString]) -> Result<Vec<Option<MachineName>>> {
     let mut machines: Vec<Option<MachineName>> = Vec::new();
     for word in on {
         let named = if word == name::ALL { all()? } else { vec![Some(name::parse(word.as_bytes())?)] };

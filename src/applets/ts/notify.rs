@@ -44,7 +44,6 @@ use crate::{
     call::CommandLine,
     cli,
     feed::{Feed, FeedEvent, FeedNews},
-    machine::call_process::default_on,
     outcome::{Failure, Result, Trying},
     session::{Handle, StateDir, Target},
     sorted::{Map, Set},
@@ -86,11 +85,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
 
     let state_dir = StateDir::open_or_make()?;
     let ended = Signals::catch(&[SIGCHLD]).trying("wait for commands")?;
-    let mut on = call.values("on", cli::some)?;
-    if on.is_empty() {
-        on.extend(default_on());
-    }
-    let machines = if on.is_empty() { vec![None] } else { remote::machines(&on)? };
+    let machines = remote::shown(call)?;
     let (feed, there_were) = Feed::begin(&state_dir, pattern.as_deref(), &machines)?;
     let mut notices = Notices::new(every);
     for overview in there_were.iter().filter(|overview| overview.glance.alive) {

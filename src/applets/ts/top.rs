@@ -32,7 +32,6 @@ use crate::{
     applets::ts::list,
     call::CommandLine,
     cli,
-    machine::call_process::default_on,
     outcome::{Failure, Result, Trying},
     session::StateDir,
     sys::child,
@@ -43,15 +42,12 @@ use crate::{
 };
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
-    let (pattern, mut on) = (call.optional("name", cli::text)?, call.values("on", cli::some)?);
+    let pattern = call.optional("name", cli::text)?;
     if call.json() {
         return Err(Failure::bad_args("cannot use --json with top; try 'nbs-ts list --long --json'".into()));
     }
 
-    if on.is_empty() {
-        on.extend(default_on());
-    }
-    let machines = if on.is_empty() { vec![None] } else { remote::machines(&on)? };
+    let machines = remote::shown(call)?;
     let scope = Scope { pattern, machines };
     let state_dir = StateDir::open_or_make()?;
     if !call.has("once") && top::is_possible() {
@@ -61,6 +57,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         return cli::print(list::long(&state_dir, scope.pattern.as_deref())?);
     }
     let name = scope.pattern.iter().map(|pattern| format!("--name={pattern}"));
+    let on = call.values("on", cli::some)?;
     let on = on.iter().map(|on| [OsStr::new("--on="), on].into_iter().collect::<OsString>());
     let mut list = child::ourselves("nbs-ts");
     let list = list.args(["list", "--long"]).args(name).args(on);
