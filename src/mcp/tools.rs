@@ -96,7 +96,7 @@ const ROWS: [Row; 8] = [
     Row {
         name: ToolName::Send,
         commands: &["send", "key", "answer"],
-        untold: &["A secret, one line of text, is typed"],
+        untold: &["A secret, one line, is typed"],
         always: &["--json", "--no-secret"],
         hints: DOES_ANYTHING,
         ..PLAIN
