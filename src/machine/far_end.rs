@@ -19,7 +19,7 @@ use crate::machine::{
         ACKNOWLEDGE, Decoder, FrameWriter, LONGEST, OpenCall, PROTOCOL, ProtocolError, ReceivedFrame, Stream,
         WINDOW, Window, WireFrame,
     },
-    outgoing::{AT_ONCE, Outgoing},
+    outgoing::{AT_ONCE, LONGEST_PIECE, Outgoing},
 };
 
 /// How long we keep a lost connection, and a call that no bridge takes over. It is longer than callers
@@ -38,7 +38,7 @@ const SILENCE: Duration = Duration::from_secs(75);
 const MOST_UNSENT: usize = 128 * 1024;
 
 /// A caller that has room sends all that it has read.
-const READ_AT_ONCE: u64 = 64 * 1024;
+const READ_AT_ONCE: u64 = LONGEST_PIECE as u64;
 
 /// The most pieces of its input that a program is given at once: a pipe holds no more.
 const MOST_PIECES: usize = 16;
@@ -516,7 +516,7 @@ impl ServedCall {
         frames: &[ReceivedFrame],
         write: &mut dyn FnMut(u128, &[IoSlice]) -> usize,
     ) -> Result<usize, Senseless> {
-        if !self.runs || self.has_input() || self.stdin_ended || self.stdin_closed {
+        if !self.runs || self.has_terminal || self.has_input() || self.stdin_ended || self.stdin_closed {
             return Ok(0);
         }
         let mut end = self.came;

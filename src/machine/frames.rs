@@ -334,9 +334,17 @@ impl Body<'_> {
     }
 }
 
-/// The checksum of a body of these two parts: the first has PLACE bytes, unless the body has fewer.
-fn body_checksum(start: &[u8], rest: &[u8]) -> u32 {
-    XxHash64::oneshot(XxHash64::oneshot(0, start), rest) as u32
+/// The checksum of a body.
+fn body_checksum(kind: u8, body: &[u8]) -> u32 {
+    match body.split_at_checked(PLACE).filter(|_| kind == DATA) {
+        Some((place, bytes)) => data_checksum(place, bytes),
+        None => XxHash64::oneshot(0, body) as u32,
+    }
+}
+
+/// The same for a piece of a stream, whose two parts need not be adjacent.
+fn data_checksum(place: &[u8], bytes: &[u8]) -> u32 {
+    XxHash64::oneshot(XxHash64::oneshot(0, place), bytes) as u32
 }
 
 /// The checksum of a header, without this field, for the frame of that number on its connection.
@@ -377,8 +385,7 @@ impl FrameWriter {
         let (header, body) = bytes[at..].split_at_mut(HEADER);
         header[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
         header[KIND] = kind;
-        let (start, rest) = body.split_at(body.len().min(PLACE));
-        header[BODY_CHECKSUM..HEADER_CHECKSUM].copy_from_slice(&body_checksum(start, rest).to_le_bytes());
+        header[BODY_CHECKSUM..HEADER_CHECKSUM].copy_from_slice(&body_checksum(kind, body).to_le_bytes());
         seal(header, call, self.count);
         self.count += 1;
     }
@@ -399,7 +406,7 @@ impl FrameWriter {
             start[KIND] = DATA;
             start[HEADER] = stream.number();
             start[HEADER + 1..].copy_from_slice(&offset.to_le_bytes());
-            let checksum = body_checksum(&start[HEADER..], piece);
+            let checksum = data_checksum(&start[HEADER..], piece);
             start[BODY_CHECKSUM..HEADER_CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
             seal(&mut start, call, self.count);
             self.count += 1;
@@ -579,8 +586,7 @@ fn measure(bytes: &[u8], count: u64) -> Result<Parsed, ProtocolError> {
         return Err(ProtocolError::Malformed("a frame that is too long"));
     }
     let Some(body) = rest.get(..length) else { return Ok(Parsed::Missing(length - rest.len())) };
-    let (start, rest) = body.split_at(length.min(PLACE));
-    if u32_at(header, BODY_CHECKSUM) != body_checksum(start, rest) {
+    if u32_at(header, BODY_CHECKSUM) != body_checksum(kind, body) {
         return Err(ProtocolError::Changed);
     }
     Ok(Parsed::Frame(HEADER + length))

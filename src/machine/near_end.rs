@@ -140,6 +140,8 @@ pub(crate) struct NearEnd {
     silence: Silence,
     greeting: Option<Unanswered>,
     opening: Option<Unanswered>,
+    /// A signal followed the call on this connection, and it has not been reported as begun.
+    is_interrupted: bool,
     /// The process that executes it there, if it is stopped, and since when it is known.
     stopped: Option<(u32, Instant)>,
     timeout: Option<Timeout>,
@@ -199,6 +201,7 @@ impl NearEnd {
             silence: Silence::new(PATIENCE, now),
             greeting: None,
             opening: None,
+            is_interrupted: false,
             stopped: None,
             timeout: timeout.map(|time| Timeout::new(time, now)),
             tries: 0,
@@ -247,10 +250,10 @@ impl NearEnd {
         apart: Option<(usize, usize)>,
         read: &mut dyn FnMut(&mut Vec<u8>) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        if let Some((before, size)) = apart {
-            self.stdin.begin_piece(before, size);
+        match apart {
+            Some((before, size)) => self.stdin.extend_apart(before, size, read),
+            None => self.stdin.extend(LEAST_ROOM, read),
         }
-        self.stdin.extend(if apart.is_some() { 0 } else { LEAST_ROOM }, read)
     }
 
     pub(crate) fn end_stdin(&mut self) {
@@ -265,6 +268,7 @@ impl NearEnd {
         match &mut self.opening {
             Some(opening) => {
                 (opening.suspect, opening.until) = (true, opening.until.min(now + GREETING));
+                self.is_interrupted = true;
                 self.unsent.put(0, &frame);
             }
             None => self.send(&frame),
@@ -516,6 +520,8 @@ impl NearEnd {
         }
         self.open = false;
         self.opening = None;
+        // Who has interrupted it does not wait for another connection.
+        let patience = if self.is_interrupted { Duration::ZERO } else { patience };
         // If several losses follow each other, the first counts.
         let before = self.trouble.take().map(|trouble| trouble.until);
         let until = before.into_iter().fold(now + patience, Instant::min);
@@ -536,6 +542,7 @@ impl NearEnd {
         self.progress = Progress::Begun { instance };
         self.open = true;
         self.opening = None;
+        self.is_interrupted = false;
         // An earlier acknowledgement may have been lost.
         if self.holds {
             for (stream, offset) in [Stream::Stdout, Stream::Stderr].into_iter().zip(self.taken) {
@@ -924,24 +931,31 @@ mod tests {
 
     #[test]
     fn a_signal_follows_a_call_that_has_been_sent() {
-        for begins in [true, false] {
+        let down = WireFrame::Down { patience: 60, why: Vec::new() };
+        for (answer, ends_after) in
+            [(Some((OURS, &OPENED)), None), (Some((0, &down)), Some(0)), (None, Some(2))]
+        {
             let mut talk = Talk::begin(None);
             assert!(!talk.end.takes_signals());
             talk.says(0, &UP);
             assert!(talk.end.takes_signals());
             talk.end.signal(15, talk.begun);
             let sent = talk.sent();
-            let [.., WireFrame::Open(_), WireFrame::Signal { number: 15 }] = &sent[..] else {
-                panic!("{sent:?}")
-            };
-            if begins {
-                talk.says(OURS, &OPENED);
+            assert!(
+                matches!(sent[..], [.., WireFrame::Open(_), WireFrame::Signal { number: 15 }]),
+                "{sent:?}"
+            );
+            if let Some((number, frame)) = answer {
+                talk.says(number, frame);
+            }
+            if ends_after.is_none() {
                 talk.seconds = 10;
                 talk.silence();
+                talk.says(0, &down);
                 assert!(talk.ended.is_none());
             } else {
                 let (seconds, code, _) = talk.ends(10, |_| ());
-                assert_eq!((seconds, code), (GREETING.as_secs(), 255));
+                assert_eq!((Some(seconds), code), (ends_after, 255));
             }
         }
     }

@@ -19,7 +19,9 @@ pub(crate) const LEAST_ROOM: usize = 16 * 1024;
 
 /// How much of a stream is read at once, and kept as one piece. With what comes before its aligned start, it
 /// fills whole frames: a small one behind them costs as much as a large one.
-pub(crate) const PIECE: usize = AT_ONCE * LONGEST_DATA - ALIGNMENT;
+pub(crate) const PIECE: usize = LONGEST_PIECE - ALIGNMENT;
+/// The most bytes of one piece.
+pub(crate) const LONGEST_PIECE: usize = AT_ONCE * LONGEST_DATA;
 
 /// The sent bytes of a stream that are not acknowledged.
 #[derive(Default)]
@@ -81,17 +83,28 @@ impl Outgoing {
         Ok(count)
     }
 
-    /// The bytes that come next are a piece of their own, if there are no more than `size`; the one behind the first
-    /// `before` is aligned.
-    pub(crate) fn begin_piece(&mut self, before: usize, size: usize) {
-        self.pieces.push_back(Piece::new(before, size));
+    /// The same with about `size` bytes in a piece of their own, of which the one behind the first `before` is aligned.
+    pub(crate) fn extend_apart(
+        &mut self,
+        before: usize,
+        size: usize,
+        read: &mut dyn FnMut(&mut Vec<u8>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut piece = Piece::new(before, size);
+        let count = read(&mut piece.bytes)?;
+        if count < size / 2 {
+            piece.bytes.shrink_to_fit();
+        }
+        self.pieces.push_back(piece);
+        self.end += count as u64;
+        Ok(count)
     }
 
     /// The last piece, or a new one if it has less room.
     fn piece(&mut self, room: usize) -> &mut Vec<u8> {
         let has_room = |piece: &Piece| piece.bytes.capacity() - piece.bytes.len() >= room;
         if !self.pieces.back().is_some_and(has_room) {
-            self.begin_piece(0, room.max(PIECE));
+            self.pieces.push_back(Piece::new(0, room.max(PIECE)));
         }
         let last = self.pieces.len() - 1;
         &mut self.pieces[last].bytes

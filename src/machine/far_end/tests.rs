@@ -11,6 +11,7 @@ use crate::{
         frames::HEADER,
         name::MachineName,
         near_end::{BridgeState, Came, End, NearEnd, Wanted},
+        outgoing::{LEAST_ROOM, PIECE},
     },
     rounds::rounds,
 };
@@ -554,6 +555,46 @@ fn the_bridge_is_told_which_processes_are_stopped() {
     assert_eq!(bridge.receive(&mut far, now), [(0, WireFrame::Pong), stopped(41), stopped(42)]);
     bridge.send(&mut far, now, 142, &WireFrame::Ping);
     assert_eq!(bridge.receive(&mut far, now), [(142, WireFrame::Pong), stopped(42)]);
+}
+
+/// A caller adds whole pieces to what is under way, as long as it has room for a byte.
+#[test]
+fn a_slow_program_is_given_large_pieces_without_an_end_of_the_connection() {
+    const LENGTH: usize = 4;
+    let now = Instant::now();
+    for is_apart in [true, false] {
+        let mut far = FarEnd::new(7, now);
+        let mut bridge = Bridge::connect(&mut far, now);
+        let exec = OpenCall { words: vec![machine::EXEC.to_vec(), b"cat".to_vec()], ..order(41) };
+        bridge.send(&mut far, now, 1, &WireFrame::Open(exec));
+        far.begun(41, Ok(()));
+        let mut stream = Outgoing::default();
+        let mut fill = |piece: &mut Vec<u8>| {
+            let count = piece.capacity() - piece.len();
+            piece.resize(piece.capacity(), 7);
+            Ok(count)
+        };
+        while far.call(41).unwrap().written < 8_000_000 {
+            while stream.has_room() {
+                if is_apart {
+                    stream.extend_apart(LENGTH, PIECE, &mut fill).unwrap();
+                } else {
+                    stream.extend(LEAST_ROOM, &mut fill).unwrap();
+                }
+            }
+            let mut bytes = Vec::new();
+            while stream.send_next(Stream::Stdin, 1, true, AT_ONCE, (&mut bridge.0, &mut bytes)).unwrap() {}
+            far.receive(&mut bytes, now, &mut |_, _| 0);
+            while far.next_effect(now, &|_| None).is_some() {}
+            assert!(far.is_connected());
+            far.call(41).unwrap().take_input(4096);
+            for (_, frame) in bridge.receive(&mut far, now) {
+                if let WireFrame::Taken { stream: Stream::Stdin, offset } = frame {
+                    assert!(stream.acknowledge(offset));
+                }
+            }
+        }
+    }
 }
 
 #[test]
