@@ -19,7 +19,7 @@
 //!   --listen=IP:PORT  serve there (default: 127.0.0.1, and the last port used, if
 //!                     it is free; port 0 is any), without encryption
 //!   --on=MACHINE      show that machine's sessions (repeatable; 'all': this and
-//!                     all known machines)
+//!                     all known machines; default: $NBS_TS_ON)
 //!   --new-token       make a new token, and reject the old one
 //!   --json            print an object with address, port and token
 //!

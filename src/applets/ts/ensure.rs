@@ -30,7 +30,7 @@
 //!                     in $TMPDIR, a private directory (repeatable)
 //!   --read-root=DIR   let its processes read only under DIR, the write roots and
 //!                     the system's directories, and write only under the write
-//!                     roots (repeatable; 'none': no DIR)
+//!                     roots and in $TMPDIR (repeatable; 'none': no DIR)
 //!   --no-network      allow no sockets except socket pairs
 //!   --connect=PORT    with --no-network: allow TCP connections to PORT
 //!                     (repeatable)

@@ -5,11 +5,11 @@
 //!        nbs-ts restart --boot [options]
 //!
 //! Starts a session with the same command, directory, name, size and settings
-//! (except --owner), and prints its handle. The new session has the environment of
-//! the call: nbs never stores environment values. The dead session stays, and its
-//! `status --json` names the new one (restarted_as). While that one is alive,
-//! `restart` prints its handle; if it has ended, `restart` restarts it. Concurrent
-//! calls start one session, and all print its handle.
+//! (except --owner), and prints its handle. The new session gets its environment
+//! as with `create`: nbs never stores environment values. The dead session stays,
+//! and its `status --json` names the new one (restarted_as). While that one is
+//! alive, `restart` prints its handle; if it has ended, `restart` restarts it.
+//! Concurrent calls start one session, and all print its handle.
 //!
 //! With --boot: restarts all sessions that a reboot ended, by a shutdown or a
 //! power cut, and that were not restarted yet. To do so at each boot, give cron
