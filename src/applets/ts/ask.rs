@@ -110,24 +110,10 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     session.check_input()?;
     let ended = || session.ended();
     let mut turn = RelayClient::open(&session)?.ok_or_else(ended)?;
-    let cannot = |why: &str| format!("cannot ask session '{}': {why}", session.handle());
     let Some((_, waited)) = turn.take_turn(&session, deadline, None)? else {
-        return Err(Failure::timed_out(cannot("timed out while other calls use it")));
+        return Err(Failure::timed_out(cannot(&session, "timed out while other calls use it")));
     };
-
-    let mut ready = wait_until_ready(&session, deadline, timeout)?;
-    match turn.wake(&session, deadline)? {
-        Some(false) => {}
-        Some(true) => ready = wait_until_ready(&session, deadline, timeout)?,
-        None => {
-            let why = "timed out: its shell has not processed an interrupt; the text was not typed";
-            return Err(Failure::timed_out(cannot(why)));
-        }
-    }
-    if ready == TerminalState::Secret {
-        let way = format!("it is at a secret prompt; try 'nbs-ts send --secret-stdin {}'", session.handle());
-        return Err(Failure::failed(cannot(&way)));
-    }
+    let ready = await_ready(&session, &mut turn, deadline, timeout)?;
     let now = turn.snapshot_with_typing(Parts::PROGRAM.and(Parts::SHELL), 0)?.ok_or_else(ended)?;
     if let Some(last) = now.seq {
         // Before anything that takes time: the command may end by itself.
@@ -145,17 +131,11 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     }
     conditions.passed_over = in_shell && conditions.complete;
 
-    let Snapshot { offset, last, level, seq, program, typing, .. } = now;
-    let log = session.log()?;
-    let screen = ScreenCache::look_at(&session, &log, offset)?.screen;
-    let at = screen.before_cursor();
-    let mut prompts = session.remember_prompt(&at, screen.is_below_blank())?;
-    let keys = typing.map_or(Vec::new(), |typing| typing.keys);
-    let places: Vec<u64> = keys.iter().rev().map(|keys| keys.offset).take(MOST_PROMPTS).collect();
-    learn_prompts(&mut prompts, &log, places.into_iter().rev().filter(|place| *place < offset))?;
-    let prompt = AnsweredPrompt::of(&at, &prompts);
-    let pid = program.map(|holder| holder.pid);
-    let asked = pid.map(|pid| Asked { pid, prompt: prompt.as_ref().map_or(0, AnsweredPrompt::hash) });
+    let (offset, last, level, seq) = (now.offset, now.last, now.level, now.seq);
+    let pid = now.program.as_ref().map(|holder| holder.pid);
+    let mut context = AskContext::look(&session, now, in_shell, &text)?;
+    let prompt = context.prompt.as_ref().map_or(0, AnsweredPrompt::hash);
+    let asked = pid.map(|pid| Asked { pid, prompt });
     if waited.queued && ready != TerminalState::Prompt && (asked.is_none() || asked != waited.asked) {
         return Err(began_to_ask(&session, &mut turn, ready)?);
     }
@@ -164,24 +144,12 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     {
         return Err(ended());
     }
-    conditions.prompts = (by_default && !at.is_empty()).then(|| prompts.clone());
+    conditions.prompts = (by_default && !context.at.is_empty()).then(|| context.prompts.clone());
     if let (true, Some(last)) = (in_shell && conditions.complete, seq) {
         // Calls that wait for the next completion skip this one.
         turn.note_job_with_next(&Job { handed: Handed::Asked, last, level, ..Job::default() });
     }
-    let words = String::from_utf8_lossy(&text).into_owned();
-    // The relay has the job before the text is typed on another connection.
-    let modes = turn.modes()?.ok_or_else(ended)?;
-    if paste && modes.bracketed_paste {
-        text = sending::bracketed(text);
-    }
-    text.push(b'\r');
-    let mut typist = RelayClient::open(&session)?.ok_or_else(ended)?.typing_as(InputSource::Ask);
-    let typed = typist.type_in(&text, deadline)?.ok_or_else(ended)?.count;
-    if typed < text.len() as u64 {
-        let why = format!("the program does not read; {typed} of {} bytes were typed", text.len());
-        return Err(Failure::timed_out(cannot(&why)));
-    }
+    type_text(&session, &mut turn, text, paste, deadline)?;
 
     // It has been typed: a relay that is stopped from here on uses up the rest of the time.
     let late = |failure: Failure| match failure.reason() {
@@ -195,7 +163,7 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let [watch] = watches;
     // If another program has the terminal, the same text may be that program's question.
     let holder = turn.snapshot(Parts::PROGRAM).ok().flatten().and_then(|now| now.program);
-    let prompt = prompt.filter(|_| holder.is_some_and(|holder| Some(holder.pid) == pid));
+    context.prompt.take_if(|_| holder.is_none_or(|holder| Some(holder.pid) != pid));
     let end = match &watch.met {
         Some(met) => met.offset,
         None => session.log()?.length().trying("read the log")?,
@@ -203,9 +171,8 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let is_complete = watch.met.as_ref().is_some_and(|met| met.condition == "complete");
     let report =
         if turn.look_at_output().unwrap_or(false) { turn.last_output() } else { turn.final_output() };
-    let command = seq.map(|_| report.progress).filter(|_| in_shell || is_complete);
-    let place = AskContext { offset, in_shell, command, screen, at, words, prompts, prompt };
-    let answer = place.answer(&session, end, is_complete, ansi && !strip).map_err(late)?;
+    context.command = seq.map(|_| report.progress).filter(|_| in_shell || is_complete);
+    let answer = context.answer(&session, end, is_complete, ansi && !strip).map_err(late)?;
     show(call, &session, answer, watch.met.as_ref(), offset..end, max, deadline)?;
     match &watch.met {
         Some(met) if met.is_failure() => Err(Failure::quiet()),
@@ -215,6 +182,56 @@ pub(crate) fn run(call: &CommandLine) -> Result<()> {
         Some(_) => Ok(()),
         None => Err(with_hint(&session, &conditions, watch.in_vain(&over?, timeout))),
     }
+}
+
+fn cannot(session: &SessionDir, why: &str) -> String {
+    format!("cannot ask session '{}': {why}", session.handle())
+}
+
+/// Waits until a program waits for our text, and its shell has lost no interrupt; returns how it waits.
+fn await_ready(
+    session: &SessionDir,
+    turn: &mut RelayClient,
+    deadline: Deadline,
+    timeout: Duration,
+) -> Result<TerminalState> {
+    let mut ready = wait_until_ready(session, deadline, timeout)?;
+    match turn.wake(session, deadline)? {
+        Some(false) => {}
+        Some(true) => ready = wait_until_ready(session, deadline, timeout)?,
+        None => {
+            let why = "timed out: its shell has not processed an interrupt; the text was not typed";
+            return Err(Failure::timed_out(cannot(session, why)));
+        }
+    }
+    if ready == TerminalState::Secret {
+        let way = format!("it is at a secret prompt; try 'nbs-ts send --secret-stdin {}'", session.handle());
+        return Err(Failure::failed(cannot(session, &way)));
+    }
+    Ok(ready)
+}
+
+/// Types the text, and Enter. The relay has the job before, since this is another connection.
+fn type_text(
+    session: &SessionDir,
+    turn: &mut RelayClient,
+    mut text: Vec<u8>,
+    paste: bool,
+    deadline: Deadline,
+) -> Result<()> {
+    let ended = || session.ended();
+    let modes = turn.modes()?.ok_or_else(ended)?;
+    if paste && modes.bracketed_paste {
+        text = sending::bracketed(text);
+    }
+    text.push(b'\r');
+    let mut typist = RelayClient::open(session)?.ok_or_else(ended)?.typing_as(InputSource::Ask);
+    let typed = typist.type_in(&text, deadline)?.ok_or_else(ended)?.count;
+    if typed < text.len() as u64 {
+        let why = format!("the program does not read; {typed} of {} bytes were typed", text.len());
+        return Err(Failure::timed_out(cannot(session, &why)));
+    }
+    Ok(())
 }
 
 /// Learns the text before the cursor at each of these places.
@@ -379,6 +396,21 @@ struct Answer {
 }
 
 impl AskContext {
+    /// Looks at the session, as this was seen of it, before the text is typed.
+    fn look(session: &SessionDir, now: Snapshot, in_shell: bool, text: &[u8]) -> Result<AskContext> {
+        let log = session.log()?;
+        let offset = now.offset;
+        let screen = ScreenCache::look_at(session, &log, offset)?.screen;
+        let at = screen.before_cursor();
+        let mut prompts = session.remember_prompt(&at, screen.is_below_blank())?;
+        let keys = now.typing.map_or(Vec::new(), |typing| typing.keys);
+        let places: Vec<u64> = keys.iter().rev().map(|keys| keys.offset).take(MOST_PROMPTS).collect();
+        learn_prompts(&mut prompts, &log, places.into_iter().rev().filter(|place| *place < offset))?;
+        let prompt = AnsweredPrompt::of(&at, &prompts);
+        let words = String::from_utf8_lossy(text).into_owned();
+        Ok(AskContext { offset, in_shell, command: None, screen, at, words, prompts, prompt })
+    }
+
     /// It is looked at for as long as the call may take.
     fn answer(self, session: &SessionDir, end: u64, is_complete: bool, colours: bool) -> Result<Answer> {
         let log = session.log()?;
