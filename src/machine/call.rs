@@ -15,6 +15,7 @@ use crate::{
         name::MachineName,
         near_end::{self, BridgeState, NearEnd, Wanted},
         outbox::{self, Buffer},
+        outgoing::{LEAST_ROOM, Outgoing},
     },
     outcome::{Failure, Result, Trying},
     session::{BRIDGE, BRIDGES, SESSION_ENV, StateDir},
@@ -104,25 +105,15 @@ impl RemoteCall {
         self.end.wants_stdin()
     }
 
-    pub(crate) fn give_stdin(&mut self, bytes: &[u8]) {
-        self.end.give_stdin(bytes);
+    /// Its standard input; [`RemoteCall::end_stdin`] ends it.
+    pub(crate) fn stdin(&mut self) -> &mut Outgoing {
+        self.end.stdin()
     }
 
     /// Reads more of its standard input from a descriptor. Returns `None` if nothing is there yet, and 0 at the
     /// end: then call [`RemoteCall::end_stdin`].
     pub(crate) fn read_stdin(&mut self, from: &impl AsFd) -> io::Result<Option<usize>> {
-        outbox::at_once(self.end.extend_stdin(None, &mut |piece| files::read_more(from, piece)))
-    }
-
-    /// Lets `read` append at most `size` bytes to its standard input, of which the one behind the first `before`
-    /// is aligned.
-    pub(crate) fn extend_stdin(
-        &mut self,
-        before: usize,
-        size: usize,
-        read: &mut dyn FnMut(&mut Vec<u8>) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        self.end.extend_stdin(Some((before, size)), read)
+        outbox::at_once(self.stdin().extend(LEAST_ROOM, &mut |piece| files::read_more(from, piece)))
     }
 
     pub(crate) fn end_stdin(&mut self) {

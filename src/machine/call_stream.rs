@@ -148,7 +148,7 @@ impl Write for CallStream<'_> {
         let mut taken = 0;
         while self.call.wants_stdin() && taken < bytes.len() {
             let count = (bytes.len() - taken).min(AT_ONCE);
-            self.call.give_stdin(&bytes[taken..][..count]);
+            self.call.stdin().push(&bytes[taken..][..count]);
             taken += count;
         }
         (self.passed)(taken);
@@ -165,7 +165,7 @@ impl CopySink for CallStream<'_> {
     fn send_chunk(&mut self, file: &File, at: u64, most: usize) -> io::Result<Option<usize>> {
         self.await_room()?;
         let size = most.min(CHUNK) + LENGTH;
-        let read = self.call.extend_stdin(LENGTH, size, &mut |piece| {
+        let read = self.call.stdin().extend_apart(LENGTH, size, &mut |piece| {
             let start = piece.len();
             piece.extend_from_slice(&[0; LENGTH]);
             let read = files::read_more_at(file, at, piece);
@@ -176,7 +176,7 @@ impl CopySink for CallStream<'_> {
             }
             read.map(|_| piece.len() - start)
         });
-        // An error shows when the file is read without us.
+        // The caller then reads the file itself, and reports the error.
         let Ok(sent) = read else { return Ok(None) };
         (self.passed)(sent);
         Ok(Some(sent.saturating_sub(LENGTH)))

@@ -82,10 +82,11 @@ pub(crate) fn send(words: &[OsString]) -> Result<()> {
     result_of(send_onto(&mut SplicedOutput { stdout, splice_pipe }, how == RECURSIVE, paths), what)
 }
 
-/// Takes what describes files.
+/// The destination of the stream that describes files.
 pub(crate) trait CopySink: Write {
-    /// Sends at most `most` bytes of a file from offset `at`, with their length before them, and without copying
-    /// them about. Returns how many: 0 at its end, and `None` if they must be written. Errors are the sink's.
+    /// Sends at most `most` bytes of a file from offset `at`, with their length before them, in fewer copies than
+    /// writing them takes. Returns how many: 0 at the end of the file, and `None` if they must be written instead.
+    /// Errors are the sink's.
     fn send_chunk(&mut self, file: &File, at: u64, most: usize) -> io::Result<Option<usize>>;
 }
 
@@ -598,7 +599,7 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// Reads that part of a file, and writes it from where it has been read to. The inner error is the file's.
+    /// Writes that part of a file from the input's buffer. The inner error is the file's.
     fn chunk(
         &mut self,
         unfinished: Option<&Unfinished>,

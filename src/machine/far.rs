@@ -263,7 +263,7 @@ impl RemoteServer {
                 self.end.receive(&mut self.buffer[..count], Instant::now(), &mut |key, pieces| {
                     let mut found = processes.iter_mut().filter(|(other, _)| *other == key);
                     let stdin = found.next().and_then(|(_, process)| process.stdin.as_mut());
-                    // What is not taken is tried again, and an error shows then.
+                    // The rest is written later, and an error shows then.
                     stdin.and_then(|stdin| stdin.write_vectored(pieces).ok()).unwrap_or(0)
                 });
                 // Secrets are among it.

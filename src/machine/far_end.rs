@@ -206,8 +206,8 @@ impl FarEnd {
         self.calls.iter_mut().find(|call| call.key == key)
     }
 
-    /// Takes what has come on the connection; [`FarEnd::next_effect`] says what comes of it. `write` gives a
-    /// call's process what it takes of its standard input at once, and returns how much that is.
+    /// Takes what has come on the connection; [`FarEnd::next_effect`] says what comes of it. `write` passes
+    /// standard input to the process of a call, and returns how many bytes it accepted at once.
     pub(crate) fn receive(
         &mut self,
         bytes: &mut [u8],
@@ -221,11 +221,14 @@ impl FarEnd {
                 link.silent_until = now + SILENCE;
             }
             let mut rest = &mut frames[..];
-            // Input that is taken at once need not be kept, and so not be copied.
+            // Input that the process accepts at once is not copied.
             while let (true, Some(frame)) = (link.frames.is_empty(), rest.first())
                 && let Some(call) = self.calls.iter_mut().find(|call| call.number == Some(frame.call()))
             {
-                match call.pass_input(rest, write).map_err(|Senseless| SENSELESS)? {
+                match call
+                    .pass_input(rest, write)
+                    .map_err(|Senseless| ProtocolError::Malformed("a frame out of place"))?
+                {
                     0 => break,
                     count => rest = &mut rest[count..],
                 }
@@ -426,7 +429,7 @@ impl FarEnd {
         Ok(())
     }
 
-    /// A call that alone has something to send gives many frames at once, which so need not be copied.
+    /// If only one call has output to send, it sends many frames at once, and they are not copied.
     fn fill(&mut self, onto: &mut dyn Write) -> io::Result<()> {
         let Some(link) = self.link.as_mut().filter(|link| !link.changed) else { return Ok(()) };
         let is_alone = self.calls.iter().filter(|call| call.out.has_unsent()).count() == 1;
@@ -445,8 +448,6 @@ impl FarEnd {
 
 /// A frame that no right caller sends then.
 struct Senseless;
-
-const SENSELESS: ProtocolError = ProtocolError::Malformed("a frame that no right caller sends then");
 
 impl ServedCall {
     fn new(number: u32, order: &OpenCall) -> ServedCall {
@@ -509,8 +510,8 @@ impl ServedCall {
         if self.came - self.written > WINDOW + READ_AT_ONCE { Err(Senseless) } else { Ok(()) }
     }
 
-    /// Passes the first of these frames on, if they are input that its process may take at once; returns how
-    /// many. What it does not take is kept.
+    /// Passes the first of these frames on, if they are input and nothing before them waits. Returns how many; the
+    /// bytes that the process does not accept at once are kept.
     fn pass_input(
         &mut self,
         frames: &[ReceivedFrame],

@@ -292,7 +292,7 @@ impl Door {
 
 /// Nobody wants that connection there.
 fn refuse(call: &mut RemoteCall, token: &str) {
-    call.give_stdin(format!("{token}\n").as_bytes());
+    call.stdin().push(format!("{token}\n").as_bytes());
     call.send();
 }
 

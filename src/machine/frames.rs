@@ -49,7 +49,7 @@ pub(crate) const ACKNOWLEDGE: u64 = WINDOW / 8;
 
 pub(super) const HEADER: usize = 17;
 
-/// What is before the bytes of a piece of a stream in the body: which stream, and where in it.
+/// The length of the start of a data frame's body: the stream, and the offset of its bytes.
 const PLACE: usize = 9;
 
 /// The kind of a piece of a stream.
@@ -342,7 +342,7 @@ fn body_checksum(kind: u8, body: &[u8]) -> u32 {
     }
 }
 
-/// The same for a piece of a stream, whose two parts need not be adjacent.
+/// The checksum of a data frame's body, whose two parts need not be adjacent.
 fn data_checksum(place: &[u8], bytes: &[u8]) -> u32 {
     XxHash64::oneshot(XxHash64::oneshot(0, place), bytes) as u32
 }
@@ -390,7 +390,7 @@ impl FrameWriter {
         self.count += 1;
     }
 
-    /// Sends adjacent pieces of a stream, each in a frame of its own. What `onto` takes at once is not copied.
+    /// Sends adjacent pieces of a stream, each in its own frame. The bytes that `onto` accepts at once are not copied.
     pub(super) fn send_data(
         &mut self,
         call: u32,

@@ -17,7 +17,7 @@ use crate::{
         self,
         frames::{ACKNOWLEDGE, Decoder, FrameWriter, OpenCall, ProtocolError, Stream, Window, WireFrame},
         name::MachineName,
-        outgoing::{AT_ONCE, LEAST_ROOM, Outgoing},
+        outgoing::{AT_ONCE, Outgoing},
         silence::Silence,
     },
     outcome::{Failure, Result},
@@ -240,20 +240,9 @@ impl NearEnd {
         self.open && self.stdin.has_room()
     }
 
-    pub(crate) fn give_stdin(&mut self, bytes: &[u8]) {
-        self.stdin.push(bytes);
-    }
-
-    /// Lets `read` append to it: as a piece of its own, if that is `apart`.
-    pub(crate) fn extend_stdin(
-        &mut self,
-        apart: Option<(usize, usize)>,
-        read: &mut dyn FnMut(&mut Vec<u8>) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        match apart {
-            Some((before, size)) => self.stdin.extend_apart(before, size, read),
-            None => self.stdin.extend(LEAST_ROOM, read),
-        }
+    /// Its standard input; [`NearEnd::end_stdin`] ends it.
+    pub(crate) fn stdin(&mut self) -> &mut Outgoing {
+        &mut self.stdin
     }
 
     pub(crate) fn end_stdin(&mut self) {
@@ -261,8 +250,8 @@ impl NearEnd {
         self.order.is_silent = self.progress == Progress::NotBegun && self.stdin.length() == 0;
     }
 
-    /// Passes a signal on. If the call has been sent, and not begun as far as is known, the signal follows it; but
-    /// then who interrupts us does not wait for long.
+    /// Passes a signal on. If the call has been sent and not reported as begun, the signal follows it, and the
+    /// call waits at most GREETING for that report.
     pub(crate) fn signal(&mut self, signal: i32, now: Instant) {
         let frame = WireFrame::Signal { number: signal as u8 };
         match &mut self.opening {
@@ -502,6 +491,9 @@ impl NearEnd {
             }
             _ => {}
         }
+        if self.is_interrupted {
+            return Err(self.lost("interrupted"));
+        }
         self.up = Some(now);
         self.open = false;
         self.opening = Unanswered::new(now, OPENING);
@@ -520,7 +512,7 @@ impl NearEnd {
         }
         self.open = false;
         self.opening = None;
-        // Who has interrupted it does not wait for another connection.
+        // An interrupted call does not wait for another connection.
         let patience = if self.is_interrupted { Duration::ZERO } else { patience };
         // If several losses follow each other, the first counts.
         let before = self.trouble.take().map(|trouble| trouble.until);
@@ -958,6 +950,21 @@ mod tests {
                 assert_eq!((Some(seconds), code), (ends_after, 255));
             }
         }
+    }
+
+    /// The next connection may stand before the call has looked at the clock.
+    #[test]
+    fn a_signal_is_not_forgotten_with_its_connection() {
+        let mut talk = Talk::begin(None);
+        talk.says(0, &UP);
+        talk.end.signal(15, talk.begun);
+        let mut bytes = Vec::new();
+        talk.bridge.put(0, &WireFrame::Down { patience: 60, why: Vec::new() });
+        talk.bridge.put(0, &WireFrame::Up { instance: 1, connection: 2 });
+        talk.bridge.flush(&mut bytes).unwrap();
+        talk.receives(&bytes);
+        let (seconds, code, said) = talk.ends(0, |_| ());
+        assert_eq!((seconds, code), (0, 255), "{said}");
     }
 
     #[test]

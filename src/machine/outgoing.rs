@@ -11,7 +11,7 @@ use crate::machine::{
     outbox::ALIGNMENT,
 };
 
-/// The most frames of one stream that are sent at once, where no other waits.
+/// The most frames of one stream that are sent at once, if no other stream waits.
 pub(crate) const AT_ONCE: usize = 8;
 
 /// The least room for one read of bytes to send.

@@ -33,7 +33,7 @@ pub(crate) fn pump(mut from: RemoteCall, mut to: RemoteCall, mut passed: impl Fn
         while (received || to.wants_stdin()) && !pending.is_empty() {
             let count = pending.len().min(AT_ONCE);
             if !received {
-                to.give_stdin(&pending.rest()[..count]);
+                to.stdin().push(&pending.rest()[..count]);
                 passed(count);
             }
             pending.take(count);

@@ -128,7 +128,7 @@ impl RenewedCall {
     /// Writes to its standard input. Without a call, nobody reads that.
     pub(crate) fn give(&mut self, bytes: &[u8]) {
         if let Some(call) = &mut self.call {
-            call.give_stdin(bytes);
+            call.stdin().push(bytes);
             call.send();
             self.stirred = true;
         }

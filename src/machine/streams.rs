@@ -6,6 +6,7 @@
 use std::io;
 
 use crate::{
+    cli,
     machine::{
         call::{Came, End, RemoteCall},
         frames::Stream,
@@ -79,7 +80,10 @@ pub(crate) fn carry(mut call: RemoteCall) -> Result<u8> {
         let came = if ended.is_none() { call.drive() } else { Vec::new() };
         for came in came {
             match came {
-                Came::Stdout(bytes) => stdout.unprinted.give(bytes),
+                Came::Stdout(bytes) => {
+                    cli::check_stdout()?;
+                    stdout.unprinted.give(bytes);
+                }
                 Came::Stderr(bytes) => stderr.unprinted.give(bytes),
                 Came::Ended(end) => ended = Some(end),
             }

@@ -1,7 +1,8 @@
-//! The C library's own allocations (of a directory that it reads, of the addresses of a host), by the same allocator
-//! as ours. musl's would take 9 KB of the file, and a few pages of memory for its first block.
+//! The C library's own allocations, such as for reading a directory, by the allocator of the rest of the program.
+//! musl's would take 9 KB of the file, and a few pages of memory for its first block.
 //!
-//! Before each block is the size of its allocation, and where in that the block starts: C tells only the address.
+//! Before each block stand the size of its allocation and the block's offset in it, since free(3) is given only an
+//! address.
 
 use std::{
     alloc::{Layout, alloc, alloc_zeroed, dealloc},

@@ -402,8 +402,8 @@ impl SingleCall {
             Some(Stdin::Secret(descriptor)) => {
                 child::leave_no_core().trying("keep the secret out of a core")?;
                 let mut secret = secret::read(descriptor)?;
-                call.give_stdin(&secret);
-                call.give_stdin(b"\n");
+                call.stdin().push(&secret);
+                call.stdin().push(b"\n");
                 call.end_stdin();
                 secret.fill(0);
             }
@@ -491,7 +491,7 @@ impl SingleCall {
                             self.call.end_stdin();
                             self.stdin = None;
                         }
-                        Ok(count) => self.call.give_stdin(&buffer[..count]),
+                        Ok(count) => self.call.stdin().push(&buffer[..count]),
                         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                         Err(error) => return Err(error).trying("read standard input"),
                     }
@@ -502,7 +502,7 @@ impl SingleCall {
     }
 }
 
-/// The machines whose sessions a call shows that is made here: those of `--on`, or else this one.
+/// The machines whose sessions `top`, `nbs-page` and `notify` show: those of `--on`, or else this one.
 pub(crate) fn shown(call: &CommandLine) -> Result<Vec<Option<MachineName>>> {
     let mut on = call.values("on", cli::some)?;
     if on.is_empty() {

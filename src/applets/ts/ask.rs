@@ -211,7 +211,8 @@ fn await_ready(
     Ok(ready)
 }
 
-/// Types the text, and Enter. The relay has the job before, since this is another connection.
+/// Types the text, and Enter, on another connection. The question about the modes comes back only when the relay has
+/// the job.
 fn type_text(
     session: &SessionDir,
     turn: &mut RelayClient,

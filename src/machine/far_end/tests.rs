@@ -300,7 +300,7 @@ impl World {
         }
         if call.end.wants_stdin() && call.given < call.input.len() {
             let more = (call.given + self.random.usize(..9_000)).min(call.input.len());
-            call.end.give_stdin(&call.input[call.given..more]);
+            call.end.stdin().push(&call.input[call.given..more]);
             call.given = more;
         }
         if call.given == call.input.len() && !call.input_ended {

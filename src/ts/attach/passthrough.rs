@@ -89,7 +89,7 @@ pub(crate) fn pass_through(machine: &MachineName, words: Vec<OsString>, parent: 
             match event {
                 PassEvent::Call | PassEvent::Room => {}
                 PassEvent::Keys => match read_keys(&stdin)? {
-                    Some(keys) => call.give_stdin(&keys),
+                    Some(keys) => call.stdin().push(&keys),
                     None => told = true,
                 },
                 PassEvent::Person(event) => {

@@ -136,6 +136,15 @@ kill -TERM $call; wait $call; echo $?
 }
 
 #[test]
+fn output_for_a_closed_stdout_is_an_error_and_its_absence_is_none() {
+    let there = Elsewhere::new();
+    let error = "cannot write to standard output: Bad file descriptor";
+    there.scratch.bash("nbs-ts exec box 'echo hi' >&-").code(255).complains(error);
+    there.scratch.bash("nbs-ts exec box 'exit 7' >&-").code(7).silent();
+    there.scratch.bash("nbs-ts exec box 'echo hi' >/dev/null").code(0).silent();
+}
+
+#[test]
 fn a_session_that_a_program_creates_goes_on() {
     let there = Elsewhere::new();
     let create = format!("PATH={}:$PATH; nbs-ts create --no-helper bash", links().display());
