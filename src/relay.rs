@@ -14,6 +14,8 @@ mod canonical_line;
 mod clients;
 pub(crate) mod command_tracker;
 mod command_watch;
+mod delivered_command;
+mod delivery;
 mod flow;
 mod foreground;
 mod helper_client;
@@ -35,6 +37,7 @@ mod roles;
 pub(crate) mod setup;
 mod shutdown;
 mod snapshot;
+mod take_back;
 mod views;
 mod watched_command;
 
@@ -50,7 +53,8 @@ use crate::{
     jail::Admission,
     outcome::{Result, Trying},
     session::{
-        EndedBy, Events, ExitRecord, INPUT, PendingSession, SaidNotice, SessionDir, Settings, Usage,
+        EndedBy, Events, ExitRecord, INPUT, InputSource, PendingSession, SaidNotice, SessionDir, Settings,
+        Usage,
         client::{
             protocol::{Response, SizeSince},
             snapshot::Input,
@@ -70,10 +74,12 @@ use crate::{
 use activity_tracker::ActivityTracker;
 use clients::{ClientId, Clients};
 use command_watch::CommandWatch;
+use delivery::Delivery;
 use flow::Flow;
 pub(crate) use helper_client::{HelperError, SpawnRequest, SpawnedChild, ask_helper, helper_version};
 use helper_client::{KeeperClient, KeeperNews};
 use input_scheduler::{Hold, InputScheduler};
+use job::DeliveryEnd;
 use journal::Journal;
 pub(crate) use launch::{SOCKETS_FIX, SpawnVia, WARNING, refusal, start};
 pub(crate) use limits::Limits;
@@ -84,6 +90,7 @@ use recorder::Recorder;
 pub(crate) use roles::TERMINATOR_AT_ONCE;
 use shutdown::Shutdown;
 use snapshot::InputClock;
+use take_back::TakeBack;
 use views::Views;
 
 /// The initial state of a relay.
@@ -193,8 +200,14 @@ pub(crate) struct Relay {
     interactive: bool,
     // The wait of a call for a shell that is free, and how often the session had changed at the last look.
     prompt_wait: Option<(ClientId, PromptWait, u64)>,
+    // An interrupt was still to be processed when it was found to be free.
+    was_interrupted: bool,
     // The watch over the command that a call has delivered, and how long the log was at its last look.
     command_watch: Option<(ClientId, CommandWatch, u64)>,
+    // What is typed to deliver a command, and the text for it that a nested shell reads.
+    delivery: Option<(Delivery, Option<File>)>,
+    // The lines of an `integrate` that has left are being taken back.
+    take_back: Option<TakeBack>,
     phase: Phase,
     /// The cgroup that limits its processes, if there is one.
     cgroup: Option<Cgroup>,
@@ -260,7 +273,10 @@ impl Relay {
             looked: Input::default(),
             interactive: start.interactive,
             prompt_wait: None,
+            was_interrupted: false,
             command_watch: None,
+            delivery: None,
+            take_back: None,
             phase: Phase::Running,
             cgroup: None,
             is_kept: start.is_kept,
@@ -288,6 +304,8 @@ impl Relay {
             if self.phase.over().is_some() && self.conclude().trying("record the end")? {
                 return self.let_go();
             }
+            // A client that has been dismissed meanwhile makes no event.
+            self.leave_jobs();
             let events = self.next_events(&caught).trying("wait for an event")?;
             self.note_size();
             let is_left = |id| events.contains(&RelayEvent::ClientLeft(id));
@@ -312,6 +330,9 @@ impl Relay {
                 self.type_on();
             }
             self.await_shell();
+            self.go_on_delivering();
+            self.end_stray_reading();
+            self.take_lines_back();
             self.watch_command();
             self.keep_screen();
             // Checked each time, because any write to a client may reveal that it has left.
@@ -363,16 +384,6 @@ impl Relay {
         Ok(())
     }
 
-    /// Leaves the commands of calls that have gone for others to resume.
-    fn leave_jobs(&mut self) {
-        let typed = self.journal.total();
-        let begun = self.recorder.jobs_mut().note_left(|id| self.clients.is_there(id), typed);
-        if !begun.is_empty() {
-            begun.into_iter().for_each(|id| self.clients.stop_typing(id));
-            self.interrupt();
-        }
-    }
-
     fn next_events(&self, caught: &Caught) -> io::Result<Vec<RelayEvent>> {
         let mut poll_set = PollSet::new();
         if self.recorder.is_idle() && !self.phase.terminal_is_closed() {
@@ -422,6 +433,7 @@ impl Relay {
             let has_printed = *seen != self.recorder.output_bytes();
             if has_printed { Deadline::after(Duration::ZERO) } else { watch.deadline() }
         });
+        let delivery = self.delivery.as_ref().map_or(Deadline::NEVER, |(delivery, _)| delivery.deadline());
         let others = self.recorder.deadline().min(self.clients.deadline()).min(self.judge_deadline());
         // A request that was read already does not wake poll(2).
         let unprocessed = if self.clients.unprocessed().is_some() {
@@ -436,6 +448,8 @@ impl Relay {
                 .min(others)
                 .min(prompt)
                 .min(command)
+                .min(delivery)
+                .min(self.take_back.as_ref().map_or(Deadline::NEVER, TakeBack::deadline))
                 .min(full)
                 .min(unprocessed)
                 .min(self.hung_up),
@@ -645,7 +659,7 @@ impl Relay {
     /// From the FIFO only between the messages of clients, and one read's worth
     /// at a time: what one writer wrote at once (up to PIPE_BUF) stays whole.
     fn wants_input(&self) -> bool {
-        self.typed.is_empty() && self.clients.typist().is_none() && self.phase.command_runs()
+        !self.has_text() && self.phase.command_runs()
     }
 
     fn take_input(&mut self) -> io::Result<()> {
@@ -656,32 +670,62 @@ impl Relay {
         }
     }
 
+    /// Is there text that is to be typed, or may be on its way to us?
+    fn has_text(&self) -> bool {
+        !self.typed.is_empty() || self.typed_delivery().is_some() || self.clients.typist().is_some()
+    }
+
+    /// The delivery, if no other input may come into it now. It does not come into a text that is begun, either.
+    fn typed_delivery(&self) -> Option<&Delivery> {
+        let (delivery, _) = self.delivery.as_ref()?;
+        let is_free = self.clients.typist().is_none() || self.clients.typist_begins();
+        (delivery.excludes_others() && (delivery.has_begun() || is_free)).then_some(delivery)
+    }
+
     /// Once the child has ended, no program reads it.
     fn wants_to_type(&self) -> bool {
         let text = !self.typed.is_empty()
-            || self.clients.typist().is_some_and(|client| !client.to_type().is_empty());
+            || match self.typed_delivery() {
+                Some(delivery) => !delivery.keys().is_empty(),
+                None => self.clients.typist().is_some_and(|client| !client.to_type().is_empty()),
+            };
         text && self.phase.command_runs()
     }
 
-    /// Types as much as the terminal accepts: first the FIFO's input, then that of one client after another.
+    /// Types as much as the terminal accepts: first the FIFO's input, then a command that is delivered, then that of
+    /// one client after another.
     fn type_on(&mut self) {
         while self.may_type() {
             if !self.typed.is_empty() {
                 // The FIFO has no way to report a held rest, so it is typed as on a keyboard: the excess of a
                 // line is lost.
-                let Some(count) = self.type_some(self.typed.waiting().to_vec(), Hold::Nothing) else {
-                    return;
-                };
+                let text = self.typed.waiting().to_vec();
+                let Some(count) = self.type_some(text, Hold::Nothing, InputSource::default()) else { return };
                 self.typed.take(count);
                 continue;
             }
+            if let Some(delivery) = self.typed_delivery() {
+                let (keys, begins) = (delivery.keys().to_vec(), !delivery.has_begun());
+                if begins {
+                    self.journal.begin();
+                }
+                let typed = self.type_some(keys, Hold::WhatIsTooLong, InputSource::Run);
+                let (Some(count), Some((delivery, _))) = (typed, &mut self.delivery) else { return };
+                delivery.note_typed(count);
+                self.go_on_delivering();
+                continue;
+            }
             let Some(client) = self.clients.typist() else { return };
-            let bytes = client.to_type().to_vec();
+            let (bytes, source) = (client.to_type().to_vec(), client.source());
             if self.clients.typist_begins() {
                 self.journal.begin();
             }
-            let Some(count) = self.type_some(bytes, Hold::WhatIsTooLong) else { return };
-            self.clients.note_typed(count);
+            let typed = self.type_some(bytes, Hold::WhatIsTooLong, source);
+            self.clients.note_held(typed.is_none() && !self.keyboard.waits_for_room());
+            let Some(count) = typed else { return };
+            if let Some(id) = self.clients.note_typed(count) {
+                self.recorder.jobs_mut().note_integrated(id);
+            }
         }
     }
 
@@ -691,10 +735,9 @@ impl Relay {
     }
 
     /// Types some of the bytes; `None` if none can be typed now.
-    fn type_some(&mut self, bytes: Vec<u8>, hold: Hold) -> Option<usize> {
+    fn type_some(&mut self, bytes: Vec<u8>, hold: Hold, source: InputSource) -> Option<usize> {
         let modes = self.master.modes().ok()?;
         let room = self.keyboard.room_for(&bytes, &modes, hold);
-        self.clients.note_held(room == 0);
         if room == 0 {
             return None;
         }
@@ -703,13 +746,12 @@ impl Relay {
         match self.master.write(&bytes[..room]) {
             Ok(count) if count > 0 => {
                 let mode = journal::mode(&modes, prompt);
-                self.recorder.note_input(self.clients.source(), mode, &bytes[..count], has_unread);
+                self.recorder.note_input(source, mode, &bytes[..count], has_unread);
                 if self.journal.note(&bytes[..count], offset, mode) {
                     let first = u64::from(self.interactive);
                     let last = self.recorder.meaning().last_completion();
                     let next = last.map_or(first, |last| last.saturating_add(1));
-                    let typist = self.clients.typist_id();
-                    self.awaited = Some(next + self.recorder.jobs().untaken(typist));
+                    self.awaited = Some(next + self.recorder.jobs().untaken(self.clients.typist_id()));
                 }
                 self.note_typed(&bytes[..count], &modes);
                 Some(count)
@@ -758,6 +800,7 @@ impl Relay {
         self.phase = self.phase.after(Change::CommandEnded(status));
         self.slave = None;
         self.typed = Flow::new();
+        self.end_delivery(DeliveryEnd::Cut);
         self.recorder.meaning_mut().said_mut().note_over();
     }
 

@@ -37,8 +37,8 @@ pub(crate) use answering::answer;
 pub(crate) use check::{CheckReport, Fault, TRIAL};
 pub(crate) use completion::{Completion, completion_line};
 pub(crate) use dir::{
-    CLAIMS, COMPLETIONS, EXIT_CODE, INPUT, OUTPUT, Removal, ReportingShell, SIZES, SOCKET, SessionDir,
-    SessionSpec, TIMES, TYPED, size_line,
+    CLAIMS, COMPLETIONS, EXIT_CODE, INPUT, OUTPUT, RUN_TEXT, Removal, SIZES, SOCKET, SessionDir, SessionSpec,
+    TIMES, TYPED, size_line,
 };
 pub(crate) use end::{GRACE, borne, end_found, end_from_below, end_wholly, end_without_folder};
 pub(crate) use events::{ALIVE, EVENTS, Events, handle_of};

@@ -4,6 +4,7 @@ use crate::{
     relay::{
         Relay, foreground,
         prompt_wait::{Place, PromptShell, PromptWait, Shell, Verdict},
+        requests::LOOKS_AGAIN,
     },
     session::{
         client::{
@@ -14,9 +15,6 @@ use crate::{
         shell::Dialect,
     },
 };
-
-/// The most looks that are repeated because of output during a look.
-const LOOKS_AGAIN: u32 = 3;
 
 impl Relay {
     /// Looks at the shell, if it is time to, for the call that waits for it, and answers the call if it can.
@@ -48,6 +46,7 @@ impl Relay {
         match verdict {
             None => self.prompt_wait = Some((id, wait, changes)),
             Some(verdict) => {
+                self.was_interrupted = self.recorder.meaning().is_interrupted();
                 let now = self.snapshot_of(verdict);
                 self.clients.respond(id, &Response::Snapshot(Box::new(now)));
             }
@@ -115,7 +114,7 @@ impl Shell for Relay {
     }
 
     fn press(&mut self, keys: &'static [u8]) -> bool {
-        let is_free = self.typed.is_empty() && self.clients.typist().is_none();
+        let is_free = !self.has_text();
         if is_free {
             self.journal.begin();
             self.typed.put(keys);

@@ -52,6 +52,9 @@ const TOLD: &[u8] = b"told\n";
 /// A state, a space and a text.
 const LONGEST_REPORT: usize = Report::LONGEST + 16;
 
+/// The keys that deliver a command: a path, or a line that is typed.
+const LONGEST_DELIVERY: usize = 8 * 1024;
+
 /// The descriptors that the relay needs for itself.
 const RESERVE: usize = 32;
 
@@ -74,6 +77,8 @@ pub(crate) struct Clients {
     most: usize,
     // The client with exclusive access to the session, and those queued for it.
     turns: VecDeque<ClientId>,
+    // Nobody is given that now.
+    is_turn_held: bool,
     // The prompt at which the last call that reported one typed its text.
     asked: Option<Asked>,
     // The client that types now, and those queued behind it.
@@ -94,14 +99,43 @@ pub(crate) struct Client {
     wish: PendingRequest,
     // It is a call that waits on the session.
     waits: bool,
-    // It delivers a command, whose received part is typed even if it leaves.
-    runs: bool,
+    // It integrates a shell, which is taken back if it leaves, before others have the session; and what it types
+    // now is the last of it.
+    integrates: bool,
+    types_last: bool,
     // The source of its input.
     source: InputSource,
     hung_up: bool,
     // Set while its inbox or outbox is large: a number that grows, so that the smallest is
     // the one which has been so for longest.
     slow_since: Option<u64>,
+}
+
+/// What a client sends behind its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    Report,
+    Secret,
+    Delivery,
+}
+
+impl Sent {
+    fn longest(self) -> usize {
+        match self {
+            Sent::Report => LONGEST_REPORT,
+            Sent::Secret => LONGEST_SECRET,
+            Sent::Delivery => LONGEST_DELIVERY,
+        }
+    }
+
+    fn request(self, length: usize) -> RelayRequest {
+        let length = length as u64;
+        match self {
+            Sent::Report => RelayRequest::Report { length },
+            Sent::Secret => RelayRequest::Secret { length },
+            Sent::Delivery => RelayRequest::Deliver { length },
+        }
+    }
 }
 
 /// A client's unanswered request.
@@ -130,9 +164,9 @@ enum PendingRequest {
     Prompt,
     /// To have the shell woken, if it has lost an interrupt.
     Woken,
-    /// To report this many bytes, or have them typed as a secret, once all of them have come.
+    /// To have this many bytes, once all of them have come, reported, typed as a secret, or typed to deliver a command.
     Sent {
-        is_secret: bool,
+        what: Sent,
         length: usize,
     },
     /// Nothing; this many bytes of a discarded text are still to come.
@@ -156,6 +190,11 @@ impl Client {
 
     pub(crate) fn has_hung_up(&self) -> bool {
         self.hung_up
+    }
+
+    /// The source of its text.
+    pub(crate) fn source(&self) -> InputSource {
+        self.source
     }
 
     /// The part of its text that was received and can be typed.
@@ -210,11 +249,6 @@ impl Client {
         self.hung_up || poll::has_left(&self.stream).unwrap_or(false)
     }
 
-    /// Has it sent all of a text by which it hands a command over?
-    fn has_all(&self, length: u64) -> bool {
-        self.runs && self.inbox.len() as u64 >= length
-    }
-
     /// Discards received bytes that must not be typed any more.
     fn skip(&mut self) {
         if let PendingRequest::Skip { left } = self.wish {
@@ -258,6 +292,7 @@ impl Clients {
             all: Map::new(),
             most: open_files.saturating_sub(RESERVE).clamp(1, MOST),
             turns: VecDeque::new(),
+            is_turn_held: false,
             asked: None,
             typists: VecDeque::new(),
             patience: Deadline::NEVER,
@@ -337,7 +372,8 @@ impl Clients {
             outbox,
             wish,
             waits: false,
-            runs: false,
+            integrates: false,
+            types_last: false,
             source: InputSource::default(),
             hung_up: false,
             slow_since: None,
@@ -391,12 +427,10 @@ impl Clients {
         loop {
             let client = self.all.get_mut(&id)?;
             client.skip();
-            if let PendingRequest::Sent { is_secret, length } = client.wish
+            if let PendingRequest::Sent { what, length } = client.wish
                 && client.inbox.len() >= length
             {
-                let length = length as u64;
-                let (secret, report) = (RelayRequest::Secret { length }, RelayRequest::Report { length });
-                return Some(if is_secret { secret } else { report });
+                return Some(what.request(length));
             }
             match client.next_line() {
                 Ok(Some(line)) => {
@@ -431,19 +465,11 @@ impl Clients {
                 client.wish = PendingRequest::Standing { seen };
                 client.waits |= waits;
             }
-            Some(
-                ref request @ (RelayRequest::Report { length: sent } | RelayRequest::Secret { length: sent }),
-            ) => {
-                let is_secret = matches!(request, RelayRequest::Secret { .. });
-                let length = usize::try_from(sent).unwrap_or(usize::MAX);
-                if length > if is_secret { LONGEST_SECRET } else { LONGEST_REPORT } {
-                    self.dismiss(id);
-                    return None;
-                }
-                client.wish = PendingRequest::Sent { is_secret, length };
-                if client.inbox.len() >= length {
-                    return Some(request.clone());
-                }
+            Some(RelayRequest::Report { length }) => return self.await_sent(id, Sent::Report, length),
+            Some(RelayRequest::Secret { length }) => return self.await_sent(id, Sent::Secret, length),
+            Some(RelayRequest::Deliver { length }) => {
+                self.asked = None;
+                return self.await_sent(id, Sent::Delivery, length);
             }
             Some(RelayRequest::Turn { at_prompt }) => {
                 // A client that has gone, which is not recorded yet, blocks no other.
@@ -472,15 +498,16 @@ impl Clients {
             }
             Some(RelayRequest::Job(job)) => {
                 if !matches!(job.handed, Handed::Queued | Handed::Foreign) {
-                    (self.asked, client.runs) = (None, true);
+                    self.asked = None;
                 }
+                client.integrates = job.handed == Handed::Integration;
                 return Some(RelayRequest::Job(job));
             }
             Some(RelayRequest::Source(source)) => client.source = source,
             Some(RelayRequest::Type { length: 0 }) => {
                 self.respond(id, &Response::Typed { count: 0, held: false })
             }
-            Some(RelayRequest::Type { length }) if client.has_left() && !client.has_all(length) => {
+            Some(RelayRequest::Type { .. }) if client.has_left() => {
                 client.hung_up = true;
                 self.respond(id, &Response::Typed { count: 0, held: false });
             }
@@ -489,11 +516,27 @@ impl Clients {
                 self.typists.push_back(id);
                 self.patience = Deadline::after(TYPIST_TIMEOUT);
             }
-            Some(other) => return Some(other),
+            Some(other) => {
+                client.integrates &= other != RelayRequest::Told;
+                client.types_last = matches!(other, RelayRequest::Level { .. });
+                return Some(other);
+            }
             None => self.respond(id, &Response::Unknown),
         }
         self.leave_if_done(id);
         None
+    }
+
+    /// The request, if all of what comes behind it has come.
+    fn await_sent(&mut self, id: ClientId, what: Sent, length: u64) -> Option<RelayRequest> {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length > what.longest() {
+            self.dismiss(id);
+            return None;
+        }
+        let client = self.all.get_mut(&id)?;
+        client.wish = PendingRequest::Sent { what, length };
+        (client.inbox.len() >= length).then(|| what.request(length))
     }
 
     pub(crate) fn respond(&mut self, id: ClientId, response: &Response) {
@@ -518,13 +561,19 @@ impl Clients {
 
     /// Notifies the client that has exclusive access, unless it was notified before.
     fn give_turn(&mut self) {
-        let Some(id) = self.turn() else { return };
+        let Some(id) = self.turn().filter(|_| !self.is_turn_held) else { return };
         let wish = self.all.get(&id).map(|client| client.wish);
         let Some(PendingRequest::Turn { queued, at_prompt }) = wish else { return };
         self.respond(id, &Response::Turn { queued, asked: self.asked });
         if let Some(client) = self.all.get_mut(&id).filter(|_| at_prompt) {
             client.wish = PendingRequest::Prompt;
         }
+    }
+
+    /// What a call has typed that has left is taken back: others may have the session.
+    pub(crate) fn release_turn(&mut self) {
+        self.is_turn_held = false;
+        self.give_turn();
     }
 
     /// The client that has the session to itself.
@@ -620,15 +669,6 @@ impl Clients {
         self.all.get(self.typists.front()?)
     }
 
-    /// The source of its input; the FIFO's is not known.
-    pub(crate) fn source(&self) -> InputSource {
-        match self.typist() {
-            Some(client) if client.runs => InputSource::Run,
-            Some(client) => client.source,
-            None => InputSource::default(),
-        }
-    }
-
     pub(crate) fn typist_id(&self) -> Option<ClientId> {
         self.typists.front().copied()
     }
@@ -638,21 +678,25 @@ impl Clients {
         self.typist().is_some_and(|client| matches!(client.wish, PendingRequest::Type { done: 0, .. }))
     }
 
-    /// Notes that `count` bytes of the typist's text have been typed.
-    pub(crate) fn note_typed(&mut self, count: usize) {
-        let Some(id) = self.typists.front().copied() else { return };
-        let Some(client) = self.all.get_mut(&id) else { return };
-        let PendingRequest::Type { left, done, .. } = &mut client.wish else { return };
+    /// Notes that `count` bytes of the typist's text have been typed. Returns a client that has typed all of what
+    /// integrates a shell: the shell will read it, even if the client leaves.
+    pub(crate) fn note_typed(&mut self, count: usize) -> Option<ClientId> {
+        let id = self.typists.front().copied()?;
+        let client = self.all.get_mut(&id)?;
+        let PendingRequest::Type { left, done, .. } = &mut client.wish else { return None };
         client.inbox.skip(count);
         *left -= count as u64;
         *done += count as u64;
         let (left, count) = (*left, *done);
+        let has_integrated = left == 0 && client.integrates && client.types_last;
+        client.integrates &= !has_integrated;
         if left == 0 {
             self.typists.pop_front();
             self.patience = Deadline::after(TYPIST_TIMEOUT);
             self.respond(id, &Response::Typed { count, held: false });
             self.leave_if_done(id);
         }
+        has_integrated.then_some(id)
     }
 
     /// A client that has got its response, and has sent another request meanwhile.
@@ -679,7 +723,7 @@ impl Clients {
         self.leave_if_done(id);
     }
 
-    /// Returns the received secret, or report, and keeps nothing of it.
+    /// Returns the received secret, report or keys, and keeps nothing of it.
     pub(crate) fn take_sent(&mut self, id: ClientId, length: u64) -> Inbox {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         self.all.get_mut(&id).map(|client| client.inbox.take(length)).unwrap_or_default()
@@ -709,7 +753,6 @@ impl Clients {
             return;
         }
         match client.wish {
-            PendingRequest::Type { left, .. } if client.has_all(left) => {}
             PendingRequest::Type { .. } => self.stop_typing(id),
             _ if !client.wants_write() => self.dismiss(id),
             _ => {}
@@ -717,7 +760,7 @@ impl Clients {
     }
 
     /// The rest of this client's text is not typed.
-    pub(crate) fn stop_typing(&mut self, id: ClientId) {
+    fn stop_typing(&mut self, id: ClientId) {
         if let Some(PendingRequest::Type { done: count, held, .. }) =
             self.all.get(&id).map(|client| client.wish)
         {
@@ -731,7 +774,7 @@ impl Clients {
     }
 
     fn dismiss(&mut self, id: ClientId) {
-        self.all.remove(&id);
+        self.is_turn_held |= self.all.remove(&id).is_some_and(|client| client.integrates);
         self.typists.retain(|typist| *typist != id);
         self.patience = Deadline::after(TYPIST_TIMEOUT);
         // There is a descriptor again.

@@ -97,7 +97,7 @@ impl CommandTracker {
         }
     }
 
-    /// Its call has got this far in delivering it.
+    /// It has been delivered so far.
     pub(crate) fn note_handed(&mut self, handed: Handed, place: u64) {
         match handed {
             Handed::Whole => self.again = false,
@@ -105,9 +105,10 @@ impl CommandTracker {
             Handed::InPart if self.beginning == Beginning::Text => self.take(place),
             Handed::Next if self.beginning != Beginning::Text => self.take(place),
             Handed::Foreign => self.take(place),
+            Handed::Asked if self.stage == Stage::Typed => self.take(self.from),
             // The typed text is drawn to the end already, so its output begins there.
             Handed::Printed if matches!(self.stage, Stage::Typed | Stage::Taken) => self.begin(place),
-            Handed::Queued | Handed::InPart | Handed::Next | Handed::Printed | Handed::Asked => {}
+            _ => {}
         }
     }
 
@@ -127,6 +128,11 @@ impl CommandTracker {
 
     fn finish(&mut self, end: u64, code: i32) {
         (self.stage, self.end, self.code) = (Stage::Done, end.max(self.start), code);
+    }
+
+    /// Its number among the shell's commands, once the shell has it.
+    pub(crate) fn number(&self) -> Option<u64> {
+        (self.stage > Stage::Typed).then(|| self.last.saturating_add(1))
     }
 
     /// The shell has put its hooks back: it is to be given the command again, or, if that is done, a new prompt.

@@ -64,6 +64,8 @@ pub(crate) struct CommandWatch {
     // The shell waits for the rest of the command: when to interrupt it, and when that is given up.
     dropping: Option<(Deadline, Deadline)>,
     is_incomplete: bool,
+    // An interrupt has come while it was delivered.
+    is_cut: bool,
     trouble: Option<Trouble>,
     is_stalled: bool,
     // Its call is to be told something: a command that prints nothing has begun, say, or one has ended, and its
@@ -89,6 +91,7 @@ impl CommandWatch {
             interrupted_at: None,
             dropping: None,
             is_incomplete: false,
+            is_cut: false,
             trouble: None,
             is_stalled: false,
             has_news: false,
@@ -104,6 +107,14 @@ impl CommandWatch {
         self.give_up = Deadline::after(STUBBORN);
         self.doubt.hurry();
         self.look = Deadline::after(Duration::ZERO);
+    }
+
+    /// An interrupt has come while it was delivered, and the shell may have dropped it.
+    pub(crate) fn note_cut(&mut self) {
+        if !std::mem::replace(&mut self.is_cut, true) {
+            self.doubt.hurry();
+            self.look = Deadline::after(Duration::ZERO);
+        }
     }
 
     /// How often it has been interrupted.
@@ -145,7 +156,8 @@ impl CommandWatch {
         self.look
     }
 
-    fn end(&mut self, trouble: Trouble) {
+    /// Nothing more will be known of it, for this reason.
+    pub(crate) fn end(&mut self, trouble: Trouble) {
         (self.trouble, self.has_news) = (Some(trouble), true);
     }
 
@@ -264,13 +276,18 @@ impl CommandWatch {
         self.has_news |= self.is_stalled && !was_stalled;
         self.tell(now);
         if self.doubt.of == DoubtOf::Beginning {
-            let is_passed_over = !self.is_stalled && shell.has_passed_over(self.level);
+            let has_passed_over = shell.has_passed_over(self.level) || self.is_cut && shell.waits();
+            let is_passed_over = !self.is_stalled && has_passed_over;
             if !self.doubt.handle(is_passed_over, is_interrupted) {
                 return false;
             }
             if is_interrupted {
                 // The interrupt has come before it.
                 self.end(Trouble::Interrupted);
+                return false;
+            }
+            if self.is_cut {
+                self.end(Trouble::Cut);
                 return false;
             }
             if now.stage == Stage::Taken {
@@ -390,7 +407,11 @@ impl Recheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::shell::{Beginning, Dialect};
+    use crate::session::shell::{Beginning, DeliveredBy, Dialect};
+
+    fn delivery(by: DeliveredBy) -> CommandDelivery {
+        CommandDelivery::again_by(Dialect::Bash, by, Beginning::Mark)
+    }
 
     /// A shell that stays as it is, and what was done to it.
     #[derive(Default)]
@@ -465,8 +486,8 @@ mod tests {
         interrupted: bool,
         looks: u32,
     ) -> (CommandWatch, Still) {
-        let deliver = if by_key { CommandDelivery::by_key } else { CommandDelivery::typed };
-        let mut watch = CommandWatch::new(deliver(Dialect::Bash, Beginning::Mark), 0, now.has_begun());
+        let by = if by_key { DeliveredBy::Key } else { DeliveredBy::Line };
+        let mut watch = CommandWatch::new(delivery(by), 0, now.has_begun());
         if interrupted {
             watch.interrupt();
         }
@@ -530,7 +551,7 @@ mod tests {
 
     #[test]
     fn a_command_that_prints_nothing_is_told_of_once_it_has_begun() {
-        let mut watch = CommandWatch::new(CommandDelivery::by_key(Dialect::Bash, Beginning::Mark), 0, false);
+        let mut watch = CommandWatch::new(delivery(DeliveredBy::Key), 0, false);
         let mut looks = |stage, has_printed| {
             watch.look(&mut Still::default(), &at(stage), has_printed, false);
             watch.doubt.look = Deadline::after(Duration::ZERO);
@@ -557,8 +578,7 @@ mod tests {
     #[test]
     fn a_shell_that_has_mended_its_hooks_gets_the_command_or_a_new_prompt() {
         let mended = |stage, mut shell: Still| {
-            let mut watch =
-                CommandWatch::new(CommandDelivery::by_key(Dialect::Bash, Beginning::Mark), 0, false);
+            let mut watch = CommandWatch::new(delivery(DeliveredBy::Key), 0, false);
             let has_given = watch.look(&mut shell, &at(stage), true, true);
             (has_given, shell.done)
         };
@@ -573,7 +593,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_is_not_repeated_for_ever() {
-        let mut watch = CommandWatch::new(CommandDelivery::typed(Dialect::Bash, Beginning::Mark), 0, true);
+        let mut watch = CommandWatch::new(delivery(DeliveredBy::Line), 0, true);
         let mut shell = Still::default();
         let passed = Deadline::after(Duration::ZERO);
         watch.interrupt();

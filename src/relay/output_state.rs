@@ -48,8 +48,8 @@ pub(crate) struct OutputState {
     prompt: PromptState,
     // The shell has taken what `run` hands over, and does not execute it yet.
     taken: bool,
-    // That command's shell and its number there, until they are fetched.
-    taken_as: Option<(usize, u64)>,
+    // Where a nested shell has reported that it reads a text, until it is fetched.
+    reading: Option<u64>,
     // Whether a command has begun, and has ended, until it is fetched.
     edges: Edges,
     // The number of bytes at the last reportable event.
@@ -165,7 +165,7 @@ impl OutputState {
             pasting: false,
             prompt: PromptState::Unknown,
             taken: false,
-            taken_as: None,
+            reading: None,
             edges: Edges::default(),
             told: 0,
             last_completion: None,
@@ -269,10 +269,9 @@ impl OutputState {
         std::mem::take(&mut self.asked)
     }
 
-    /// The last command that a shell has taken since the last call: the shell, and its number for the
-    /// command.
-    pub(crate) fn take_taken(&mut self) -> Option<(usize, u64)> {
-        self.taken_as.take()
+    /// The offset at which a nested shell has reported since the last call that it reads a text.
+    pub(crate) fn take_reading(&mut self) -> Option<u64> {
+        self.reading.take()
     }
 
     /// Whether commands have begun and ended since the last call.
@@ -378,6 +377,9 @@ impl OutputState {
             at = found.end;
             done.extend(self.handle(found.level, &found.mark));
             self.note_step(found);
+            if matches!(found.mark, Mark::Reads { .. }) {
+                self.reading = Some(found.start);
+            }
             tells |= matches!(
                 found.mark,
                 Mark::PromptEnd { .. } | Mark::Mended { .. } | Mark::Unfinished { .. } | Mark::Reads { .. }
@@ -524,9 +526,6 @@ impl OutputState {
         self.interrupted = interrupted && tells_nothing;
         self.cleared = matches!(mark, Mark::Cleared { .. }) && self.prompt == PromptState::Touched;
         self.taken = matches!(mark, Mark::Taken { .. });
-        if let Mark::Taken { seq } = *mark {
-            self.taken_as = Some((level, seq.saturating_add(1)));
-        }
         if self.prompt == PromptState::Stands && self.half_line {
             self.prompt = PromptState::Touched;
         }

@@ -323,9 +323,6 @@ impl Recorder {
                 let _ = SessionSpec::add_level(&self.folder, &secret, dialect);
             }
             self.note_edges();
-            if let Some((level, seq)) = self.meaning.take_taken() {
-                self.jobs.note_taken(level, seq);
-            }
             let (steps, jobs) = (self.meaning.take_steps(), &self.jobs);
             if !steps.is_empty() {
                 self.history.note(steps, |command| jobs.text(command.level, command.seq), self.cols);
@@ -359,6 +356,11 @@ impl Recorder {
     /// Updates the command of this call, when so many bytes have been typed.
     pub(crate) fn note_job(&mut self, owner: ClientId, job: Job, typed: u64) {
         self.jobs.note(owner, job, typed, self.meaning.length(), self.meaning.is_fish(job.level));
+    }
+
+    /// This part of the log; less, where it cannot be read.
+    pub(crate) fn log(&self, range: Range<u64>) -> Vec<u8> {
+        log_bytes(&self.folder, range)
     }
 
     /// The commands that calls have handed over.

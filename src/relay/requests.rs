@@ -17,7 +17,7 @@ use crate::{
             INTERRUPT, PromptState, TerminalState,
             job::{LeftJob, OutputReport, Progress},
             protocol::{KeyModes, RelayRequest, Response},
-            snapshot::{Folder, Front, Input, Parts, Snapshot},
+            snapshot::{Folder, Front, Input, Parts, Reads, Snapshot},
         },
         program_of,
     },
@@ -35,6 +35,9 @@ use crate::{
     },
 };
 
+/// The most looks that are repeated because of output during a look.
+pub(super) const LOOKS_AGAIN: u32 = 3;
+
 impl Relay {
     /// `None`: there is no response.
     pub(super) fn respond(&mut self, id: ClientId, request: RelayRequest) -> Option<Response> {
@@ -42,8 +45,11 @@ impl Relay {
             RelayRequest::Job(job) => {
                 let typed = self.journal.total();
                 self.recorder.note_job(id, job, typed);
-                self.watch(id, &job);
                 return None;
+            }
+            RelayRequest::Deliver { length } => {
+                let keys = self.clients.take_sent(id, length).to_vec();
+                self.deliver(id, keys)
             }
             RelayRequest::Text { bytes } => {
                 self.recorder.jobs_mut().note_text(id, &bytes);
@@ -55,7 +61,7 @@ impl Relay {
             }
             RelayRequest::Attach => match self.recorder.jobs_mut().attach(id) {
                 Some(Ok(job)) => {
-                    self.watch_again(id, &job);
+                    self.watch(id, &job, job.place);
                     Response::Job(Box::new(job))
                 }
                 Some(Err(lost)) => Response::Refused { why: lost.why().into() },
@@ -82,13 +88,7 @@ impl Relay {
                 self.recorder.await_level(secret, dialect);
                 Response::Noted
             }
-            RelayRequest::Hide { secret } => {
-                let mark = format!("\x1b]133;H;nbs={secret}.0\x07");
-                match self.slave.as_ref().map(|slave| pty::print_some(slave, mark.as_bytes())) {
-                    Some(Ok(count)) if count == mark.len() => Response::Noted,
-                    _ => Response::Refused { why: "its terminal accepts no input".into() },
-                }
-            }
+            RelayRequest::Hide { secret } => self.hide(&secret),
             RelayRequest::Typing { parts, typed } => {
                 let typing = Some(self.journal.since(typed));
                 Response::Snapshot(Box::new(Snapshot { typing, ..self.snapshot(parts) }))
@@ -99,6 +99,7 @@ impl Relay {
             }
             RelayRequest::InterruptCommand => {
                 self.recorder.jobs_mut().note_interrupted(id);
+                self.interrupt_delivery_of(id);
                 if let Some((_, watch, _)) = self.command_watch.as_mut().filter(|(other, ..)| *other == id) {
                     watch.interrupt();
                 }
@@ -144,6 +145,15 @@ impl Relay {
         })
     }
 
+    /// Prints the mark, with this secret, that what follows is not to be seen.
+    pub(super) fn hide(&self, secret: &str) -> Response {
+        let mark = format!("\x1b]133;H;nbs={secret}.0\x07");
+        match self.slave.as_ref().map(|slave| pty::print_some(slave, mark.as_bytes())) {
+            Some(Ok(count)) if count == mark.len() => Response::Noted,
+            _ => Response::Refused { why: "its terminal accepts no input".into() },
+        }
+    }
+
     /// The report on this call's command.
     pub(super) fn output_report(&self, id: ClientId) -> OutputReport {
         let watch = self.command_watch.as_ref().filter(|(other, ..)| *other == id).map(|(_, watch, _)| watch);
@@ -173,6 +183,7 @@ impl Relay {
         let drops_line = matches!(prompt, PromptState::Touched | PromptState::Entered);
         if drops_line {
             self.discard_typed();
+            self.cut_delivery();
         }
         // A line editor that reads it as a key restores the terminal only then.
         let is_key = drops_line && self.master.modes().is_ok_and(|modes| modes.signals().is_empty());
@@ -251,12 +262,33 @@ impl Relay {
         if parts.has(Parts::ACTIVITY) {
             return self.activity(parts);
         }
-        let (doing, input) = match parts.has(Parts::INPUT) {
-            true => self.look_at_input(Instant::now()),
-            false if parts.has(Parts::TERMINAL) => (self.doing(), Input::default()),
-            false => Default::default(),
-        };
-        self.seen_as(parts, doing, input)
+        let of_processes = [Parts::TERMINAL, Parts::PROGRAM, Parts::SHELL];
+        let of_processes = of_processes.into_iter().any(|part| parts.has(part));
+        let mut looks = 0;
+        loop {
+            if of_processes {
+                // What they are seen to do comes after what they have printed.
+                self.read_what_was_printed();
+            }
+            let length = self.recorder.output_bytes();
+            let (doing, input) = match parts.has(Parts::INPUT) {
+                true => self.look_at_input(Instant::now()),
+                false if parts.has(Parts::TERMINAL) => (self.doing(), Input::default()),
+                false => Default::default(),
+            };
+            let now = self.seen_as(parts, doing, input);
+            if !of_processes || looks == LOOKS_AGAIN {
+                return now;
+            }
+            looks += 1;
+            // Nothing is printed meanwhile: it is one moment.
+            self.read_what_was_printed();
+            self.answer_program();
+            self.note_said();
+            if self.recorder.output_bytes() == length {
+                return now;
+            }
+        }
     }
 
     /// The session's activity, as of the last judgement.
@@ -350,6 +382,11 @@ impl Relay {
         let is_told = self.unread() > 0 || self.answers.are_due(u64::MAX);
         let has_input = unread > 0 || is_told && doing != TerminalState::Prompt;
         (if has_input { TerminalState::Running } else { doing }, self.input.look(sample, has_input, now))
+    }
+
+    /// How the program that has the terminal waits for input, if it does.
+    pub(super) fn reads_input(&mut self) -> Option<Reads> {
+        self.look_at_input(Instant::now()).1.reads
     }
 
     /// Determines the session's activity, if it is time to, or at once.
@@ -513,7 +550,7 @@ impl Relay {
     /// input is discarded, as a terminal does, and so is the rest of a text that is being typed: half a
     /// command must not come to a shell that is back at its prompt. Texts that have not been begun are kept,
     /// because they are whole.
-    fn press(&mut self, byte: u8) -> Response {
+    pub(super) fn press(&mut self, byte: u8) -> Response {
         let Ok(modes) = self.master.modes() else { return Response::Unknown };
         let Some((_, signal)) = modes.signals().into_iter().find(|(each, _)| *each == byte) else {
             return Response::Refused { why: "it is not a signal now".into() };
@@ -523,6 +560,7 @@ impl Relay {
             self.typed = Flow::new();
             self.keyboard.release();
             self.clients.cut_typist();
+            self.cut_delivery();
         }
         if let (Some(slave), Some(shown)) = (&self.slave, modes.shown(byte)) {
             // Before the signal, so that it comes before its effects.
@@ -551,7 +589,7 @@ impl Relay {
         let refused = |why: &str| Response::Refused { why: why.to_owned() };
         let Ok(modes) = self.master.modes() else { return refused("the terminal has gone") };
         let unread = self.slave.as_ref().is_none_or(|slave| pty::unread(slave).unwrap_or(0) > 0);
-        let others = unread || self.wants_to_type();
+        let others = unread || self.has_text();
         if let Err(why) = self.keyboard.takes_secret(secret, &modes, others, seen, Instant::now()) {
             return refused(why);
         }

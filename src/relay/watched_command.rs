@@ -8,37 +8,17 @@ use crate::{
         foreground,
     },
     session::{
-        client::{
-            PromptState,
-            job::{Handed, Job},
-        },
-        shell::{Beginning, CommandDelivery, Dialect},
+        client::{PromptState, job::Job},
+        shell::{CommandDelivery, Dialect},
     },
 };
 
 impl Relay {
-    /// Watches this call's command once it is delivered. Only the text for a nested shell comes later: the shell
-    /// asks for it.
-    pub(super) fn watch(&mut self, id: ClientId, job: &Job) {
-        let is_delivered = match job.handed {
-            Handed::Whole | Handed::Next | Handed::Printed => true,
-            Handed::InPart => job.beginning == Beginning::Text,
-            Handed::Queued | Handed::Asked | Handed::Foreign => false,
-        };
-        if is_delivered && self.command_watch.as_ref().is_none_or(|(other, ..)| *other != id) {
-            self.begin_watch(id, job, self.recorder.output_bytes());
-        }
-    }
-
-    /// Watches a command that another call has left.
-    pub(super) fn watch_again(&mut self, id: ClientId, job: &Job) {
-        self.begin_watch(id, job, job.place);
-    }
-
-    fn begin_watch(&mut self, id: ClientId, job: &Job, seen: u64) {
-        let deliver = if job.by_key { CommandDelivery::by_key } else { CommandDelivery::typed };
+    /// Watches this call's command, as of the time when the log had this length.
+    pub(super) fn watch(&mut self, id: ClientId, job: &Job, seen: u64) {
         // A file of the session that cannot be read says nothing of a key.
-        let delivery = deliver(self.session.dialect(job.level).unwrap_or(Dialect::Posix), job.beginning);
+        let dialect = self.session.dialect(job.level).unwrap_or(Dialect::Posix);
+        let delivery = CommandDelivery::again_by(dialect, job.by, job.beginning);
         let has_begun = self.recorder.jobs().progress(id).is_some_and(|progress| progress.has_begun());
         self.command_watch = Some((id, CommandWatch::new(delivery, job.level, has_begun), seen));
     }
@@ -49,6 +29,7 @@ impl Relay {
         // Its call has left it, or knows its result.
         let Some(progress) = self.recorder.jobs().progress(id) else { return };
         let length = self.recorder.output_bytes();
+        self.note_trouble(id, &mut watch);
         if length != seen || watch.deadline().has_passed() {
             let mended = self.recorder.jobs().is_mended(id);
             if watch.look(self, &progress, length != seen, mended) {
@@ -59,7 +40,19 @@ impl Relay {
             self.answer_program();
             self.note_said();
         }
+        // The watch may have interrupted the delivery.
+        self.note_trouble(id, &mut watch);
         self.command_watch = Some((id, watch, length));
+    }
+
+    /// Ends the watch over a command that could not be delivered.
+    fn note_trouble(&self, id: ClientId, watch: &mut CommandWatch) {
+        if let Some(trouble) = self.recorder.jobs().trouble(id).filter(|_| watch.trouble().is_none()) {
+            watch.end(trouble);
+        }
+        if self.recorder.jobs().is_cut(id) {
+            watch.note_cut();
+        }
     }
 }
 
@@ -71,7 +64,7 @@ impl CommandShell for Relay {
     fn has_passed_over(&mut self, level: usize) -> bool {
         match level {
             // The command may be among the text that is still to be typed.
-            _ if !self.typed.is_empty() || self.clients.typist().is_some() => false,
+            _ if self.has_text() => false,
             0 => self.unread() == 0 && self.shell_waits(),
             // Its time to another machine is unknown: its prompt shows that it arrived.
             _ => self.recorder.prompt() == PromptState::Stands,

@@ -68,7 +68,6 @@ pub(crate) struct RelayClient {
     output: OutputReport,
     // The lines to send with the next request.
     ahead: String,
-    has_stopped: bool,
 }
 
 /// How long the report that a text was typed may take even if the call's time is over.
@@ -129,7 +128,6 @@ impl RelayClient {
             read: 0,
             output: OutputReport::default(),
             ahead: String::new(),
-            has_stopped: false,
         }
     }
 
@@ -158,32 +156,9 @@ impl RelayClient {
     /// Types, and waits until the terminal has accepted everything. `None` if the session ended first. When
     /// the deadline passes, the rest is never typed, and this client cannot be used any more.
     pub(crate) fn type_in(&mut self, bytes: &[u8], deadline: Deadline) -> Result<Option<Typed>> {
-        self.type_and(bytes, None, deadline)
-    }
-
-    /// The same, and requests at once the report that [`RelayClient::output_or`] waits for, for a log of
-    /// which `read` bytes have been read.
-    pub(crate) fn type_and_follow(
-        &mut self,
-        bytes: &[u8],
-        read: u64,
-        deadline: Deadline,
-    ) -> Result<Option<Typed>> {
-        self.read = read;
-        self.type_and(bytes, (bytes.len() <= RelayClient::MOST_KEYS).then_some(Follows::Output), deadline)
-    }
-
-    fn type_and(
-        &mut self,
-        bytes: &[u8],
-        follows: Option<Follows>,
-        deadline: Deadline,
-    ) -> Result<Option<Typed>> {
         // In one piece, so that the relay need not be woken twice.
         let line = self.with_ahead(&RelayRequest::Type { length: bytes.len() as u64 });
-        let then = follows.map(|follows| self.follow_request(follows).encode()).unwrap_or_default();
-        self.following = follows;
-        let mut message = [line.as_bytes(), bytes, then.as_bytes()].map(IoSlice::new);
+        let mut message = [line.as_bytes(), bytes].map(IoSlice::new);
         let mut rest = &mut message[..];
         // An empty slice sends nothing.
         IoSlice::advance_slices(&mut rest, 0);
@@ -207,14 +182,32 @@ impl RelayClient {
         }
     }
 
-    /// Was typing stopped because it took too long? Then no more requests can be sent.
-    pub(crate) fn has_stopped(&self) -> bool {
-        self.has_stopped
+    /// Has the relay deliver this command by these keys, even if this call ends, and requests at once the report that
+    /// [`RelayClient::output_or`] waits for, for a log of which `read` bytes have been read. `Some(false)`: its shell
+    /// is not at that prompt any more. `None` if the session has ended.
+    pub(crate) fn deliver(&mut self, job: &Job, keys: &[u8], read: u64) -> Result<Option<bool>> {
+        self.note_job_with_next(job);
+        self.read = read;
+        let line = self.with_ahead(&RelayRequest::Deliver { length: keys.len() as u64 });
+        // In one piece, so that the relay need not be woken twice. A socket always has room for it.
+        let then = self.follow_request(Follows::Output).encode();
+        if !self.write(&[line.as_bytes(), keys, then.as_bytes()].concat())? {
+            return Ok(None);
+        }
+        match self.receive_answer()? {
+            Some(Response::Noted) => {
+                self.following = Some(Follows::Output);
+                Ok(Some(true))
+            }
+            Some(Response::Stale) => Ok(Some(false)),
+            Some(Response::Refused { why }) => Err(self.refused("run a command in the terminal", &why)),
+            Some(_) => Err(self.misunderstood()),
+            None => Ok(None),
+        }
     }
 
     /// Shuts down our half of the connection: nothing more is to be typed.
     fn stop_typing(&mut self) -> Result<Option<Typed>> {
-        self.has_stopped = true;
         // If the relay has gone, `receive` reports it.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
         match self.receive(self.patience())? {
@@ -317,6 +310,8 @@ impl RelayClient {
                     continue;
                 }
                 Received::Response(Response::Snapshot(now)) => return Ok((waited, Some(*now))),
+                // News that were on their way when we asked for it.
+                Received::Response(Response::Output(_) | Response::Changed { .. }) => continue,
                 Received::Response(_) => return Err(self.misunderstood()),
                 Received::End => return Err(session.ended()),
                 Received::Nothing if !look.has_passed() => return Ok((waited, None)),

@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink},
     path::Path,
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 use crate::{
@@ -297,6 +298,50 @@ fn integrate_reports_a_remote_hang_and_types_nothing_later() {
     eventually("the outer shell", || {
         scratch.ts(&["run", "--timeout=60", &handle, "echo usable"]).stdout == b"usable\n"
     });
+}
+
+/// At any moment when it is killed: no shell is left that reads hidden lines, or does not echo.
+#[test]
+fn a_killed_integrate_leaves_the_shell_as_it_was_or_integrated() {
+    for nested in ["bash --norc", "dash", "zsh -f", "fish --no-config"] {
+        let (scratch, handle) = Scratch::with_session("bash --norc");
+        for round in 0..12_u64 {
+            scratch.ts(&["send", &handle, nested]).code(0);
+            scratch.ts(&["wait", "--input", "--timeout=60", &handle]).code(0);
+            let call = scratch.start(&["integrate", "--timeout=60", &handle]);
+            std::thread::sleep(Duration::from_millis(round * 2));
+            signal("-KILL", &call.pid().to_string());
+            let killed = call.finish();
+            let again = scratch.ts(&["integrate", "--timeout=60", &handle]);
+            assert!(again.status.success(), "{nested}, {round}: {killed:?} {again:?}");
+            let ran = scratch.ts(&[
+                "run",
+                "--timeout=60",
+                &handle,
+                "stty -a | tr ' ' '\\n' | command grep -x echo",
+            ]);
+            assert_eq!(ran.out(), "echo\n", "{nested}, {round}: {killed:?} {ran:?}");
+            scratch.ts(&["eof", &handle]).code(0);
+            scratch.ts(&["run", "--timeout=60", &handle, "true"]).code(0);
+        }
+    }
+}
+
+#[test]
+fn a_text_is_shown_in_place_of_the_line_that_reads_it_at_any_width() {
+    for nested in ["PS1='mine# ' bash --norc", "PS1='mine# ' dash", "PROMPT='mine# ' zsh -f", FISH.command] {
+        let (scratch, handle) = Scratch::with_session("bash --norc");
+        scratch.ts(&["send", &handle, nested]).code(0);
+        scratch.ts(&["integrate", "--timeout=60", &handle]).code(0);
+        for cols in 22..32 {
+            scratch.ts(&["resize", &handle, &format!("{cols}x24")]).code(0);
+            scratch.ts(&["run", "--timeout=60", &handle, "echo one\necho two"]).code(0).stdout("one\ntwo\n");
+            let screen = scratch.ts(&["screen", &handle]).code(0).out();
+            let shown = "mine# echo one\necho two\none\ntwo\nmine# ";
+            let (above, _) = screen.trim_end().rsplit_once(shown.trim_end()).unwrap_or_default();
+            assert!(above.ends_with('\n') && !above.contains("nbs_read"), "{nested}, {cols}:\n{screen}");
+        }
+    }
 }
 
 #[test]

@@ -67,44 +67,94 @@ fn whenever_a_call_is_killed_its_command_is_executed_once_or_never_begun() {
     for shell_command in ["bash --norc", "zsh -f", "fish --no-config", "dash", "mksh", "ksh93", "busybox sh"]
     {
         let (scratch, handle) = shell(shell_command);
-        for round in 0..30_u64 {
-            let name = format!("made{round}");
-            let command =
-                format!("echo {round}a; echo x >>{name}; sleep 0.01; echo {round}b; sh -c 'exit 9'");
-            let call = scratch.start(&["run", &handle, &command]);
-            std::thread::sleep(Duration::from_micros(round * 500));
-            let running = run(Command::new("kill").args(["-KILL", &call.pid().to_string()]));
-            let ran = call.finish();
-            let context = format!("{shell_command}, {round}: {ran:?} {running:?}");
-            let made = || std::fs::read_to_string(scratch.path.join(&name)).unwrap_or_default();
-            if ran.status.code().is_some() {
-                assert_eq!((ran.status.code(), made()), (Some(9), "x\n".into()), "{context}");
-                continue;
-            }
-            let rest = resume(&scratch, &handle);
-            let (code, rest_out) = (rest.status.code().unwrap(), rest.out());
-            let context = format!("{context}\n{rest:?}");
-            match code {
-                9 => {
-                    let whole = format!("{round}a\n{round}b\n");
-                    // Nothing is lost; output comes twice if the call was killed before it confirmed it.
-                    assert!(whole.starts_with(&ran.out()) && whole.ends_with(&rest_out), "{context}");
-                    assert!(ran.out().len() + rest_out.len() >= whole.len(), "{context}");
-                    assert_eq!(made(), "x\n", "{context}");
-                }
-                // It was not requested yet, or all of it was reported.
-                _ if rest.err().contains("there is no command") => {
-                    let told = ran.out() == format!("{round}a\n{round}b\n") && made() == "x\n";
-                    assert!(told || made().is_empty(), "{context}");
-                }
-                _ => {
-                    assert!(rest.err().contains("never executed"), "{context}");
-                    assert_eq!(made(), "", "{context}");
-                }
-            }
-            scratch.ts(&["run", &handle, "echo after"]).code(0).stdout("after\n").silent();
+        for round in 0..30 {
+            a_killed_call(&scratch, &handle, "; ", round, Duration::from_micros(round * 500));
         }
     }
+}
+
+#[test]
+fn whenever_a_call_to_a_nested_shell_is_killed_its_command_is_executed_once_or_never_begun() {
+    let long = format!("\n: {}\n", "x".repeat(30_000));
+    for nested in ["bash --norc", "zsh -f", "fish --no-config", "dash"] {
+        let (scratch, handle) = shell("bash --norc");
+        scratch.ts(&["send", &handle, nested]).code(0);
+        scratch.ts(&["integrate", "--timeout=60", &handle]).code(0);
+        for round in 0..20 {
+            // A line that is typed, a text that the shell reads, and one that is read in many pieces.
+            let (between, pause) = [("; ", 500), ("\n", 700), (long.as_str(), 3_000)][round as usize % 3];
+            a_killed_call(&scratch, &handle, between, round, Duration::from_micros(round * pause));
+        }
+    }
+}
+
+/// However it is interrupted while a text is typed for it, the shell executes nothing of the text as commands.
+#[test]
+fn an_interrupt_in_the_middle_of_a_text_leaves_a_nested_shell_at_its_prompt() {
+    let text = format!("touch made\n: {}\n", "x".repeat(30_000));
+    for nested in ["bash --norc", "zsh -f", "fish --no-config", "dash"] {
+        let (scratch, handle) = shell("bash --norc");
+        scratch.ts(&["send", &handle, nested]).code(0);
+        scratch.ts(&["integrate", "--timeout=60", &handle]).code(0);
+        for round in 0..12_u64 {
+            let call = scratch.start(&["run", &handle, &text]);
+            std::thread::sleep(Duration::from_millis(5 + round * 5));
+            match round % 3 {
+                0 => drop(scratch.ts(&["key", &handle, "C-c"]).code(0)),
+                1 => signal("-TERM", &call.pid().to_string()),
+                // Another call goes on with it, and interrupts it.
+                _ => {
+                    kill(call);
+                    scratch.ts(&["run", "--resume", "--timeout=1ms", &handle]);
+                    scratch.ts(&["run", &handle, "echo after"]).code(0).stdout("after\n").silent();
+                    continue;
+                }
+            }
+            let ran = call.finish();
+            let after = scratch.ts(&["run", &handle, "echo after"]);
+            assert_eq!(after.out(), "after\n", "{nested}, {round}: {ran:?} {after:?}");
+        }
+        let log = scratch.file(&handle, "output.log");
+        assert!(!log.contains("not found") && !log.contains("nown command"), "{nested}: {log}");
+    }
+}
+
+/// Runs a command whose call is killed after this pause, and resumes it.
+fn a_killed_call(scratch: &Scratch, handle: &str, between: &str, round: u64, pause: Duration) {
+    let name = format!("made{round}");
+    let parts =
+        [format!("echo {round}a"), format!("echo x >>{name}; sleep 0.01; echo {round}b; sh -c 'exit 9'")];
+    let call = scratch.start(&["run", handle, &parts.join(between)]);
+    std::thread::sleep(pause);
+    let running = run(Command::new("kill").args(["-KILL", &call.pid().to_string()]));
+    let ran = call.finish();
+    let context = format!("{round}: {ran:?} {running:?}");
+    let made = || std::fs::read_to_string(scratch.path.join(&name)).unwrap_or_default();
+    if ran.status.code().is_some() {
+        return assert_eq!((ran.status.code(), made()), (Some(9), "x\n".into()), "{context}");
+    }
+    let rest = resume(scratch, handle);
+    let (code, rest_out) = (rest.status.code().unwrap(), rest.out());
+    let context = format!("{context}\n{rest:?}");
+    match code {
+        9 => {
+            let whole = format!("{round}a\n{round}b\n");
+            // Nothing is lost; output comes twice if the call was killed before it confirmed it.
+            assert!(whole.starts_with(&ran.out()) && whole.ends_with(&rest_out), "{context}");
+            assert!(ran.out().len() + rest_out.len() >= whole.len(), "{context}");
+            assert_eq!(made(), "x\n", "{context}");
+        }
+        // It was not requested yet, or all of it was reported.
+        _ if rest.err().contains("there is no command") => {
+            let told = ran.out() == format!("{round}a\n{round}b\n") && made() == "x\n";
+            assert!(told || made().is_empty(), "{context}");
+        }
+        _ => {
+            assert!(rest.err().contains("never executed"), "{context}");
+            assert_eq!(made(), "", "{context}");
+        }
+    }
+    scratch.ts(&["run", handle, "echo after"]).code(0).stdout("after\n").silent();
 }
 
 #[test]

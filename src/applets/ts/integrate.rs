@@ -13,8 +13,9 @@
 //! without echo, the rest. It then clears that line, and keeps it out of the
 //! history if the shell allows that (bash and fish; zsh with hist_ignore_space).
 //! It types nothing into a secret prompt, or into a program that is visibly not a
-//! shell. A shell that already reports is left as it is. Integrate it again after
-//! `suspend` and `fg`.
+//! shell. If it fails or is killed, the shell gets its prompt and its echo back. A
+//! shell that already reports is left as it is. Integrate it again after `suspend`
+//! and `fg`.
 //!
 //! Options:
 //!   --timeout=TIME    wait this long for the shell's answer (default: 5)
@@ -40,8 +41,9 @@ use crate::{
     session::{
         SessionDir, StateDir,
         client::{
-            Diagnosis, INTERRUPT, Looks, Parts, PromptState, RelayClient, Snapshot, TerminalState,
-            WaitOutcome, sending,
+            Diagnosis, Looks, Parts, PromptState, RelayClient, Snapshot, TerminalState, WaitOutcome,
+            job::{self, Handed, Job},
+            sending,
         },
         shell::{
             Dialect,
@@ -51,9 +53,6 @@ use crate::{
     sys::{deadline::Deadline, random},
     terminal::text,
 };
-
-/// How long a shell that did not answer in time may take to drop the typed text.
-const TAKING_BACK: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(call: &CommandLine) -> Result<()> {
     let (target, timeout) = (call.session()?, call.value("timeout", cli::time)?);
@@ -81,8 +80,6 @@ struct Integration<'a> {
     offset: u64,
     // How many shells had reported by then.
     known: usize,
-    // The echo is off by our doing.
-    is_hidden: bool,
 }
 
 impl<'a> Integration<'a> {
@@ -101,7 +98,6 @@ impl<'a> Integration<'a> {
             secret: random::hex::<16>().trying(what)?,
             offset: 0,
             known: 0,
-            is_hidden: false,
         })
     }
 
@@ -112,8 +108,14 @@ impl<'a> Integration<'a> {
             return Ok((dialect, true));
         }
         let diagnosis = Diagnosis::gather(self.session, self.timeout);
-        self.take_back()?;
-        Err(refused(self.session, &format!("no shell answered {diagnosis}")))
+        let failure = refused(self.session, &format!("no shell answered {diagnosis}"));
+        // The relay takes back what was typed, and then gives the turn.
+        drop(self.turn);
+        if let Ok(Some(mut next)) = RelayClient::open(self.session) {
+            // What can go wrong is not worse than why this has failed.
+            let _ = next.take_turn(self.session, Deadline::after(job::STUBBORN), None);
+        }
+        Err(failure)
     }
 
     fn ended(&self) -> Failure {
@@ -210,6 +212,8 @@ impl<'a> Integration<'a> {
         if !self.turn.hide(&self.secret)? {
             return Err(self.ended());
         }
+        let job = Job { handed: Handed::Integration, place: self.offset, ..Job::default() };
+        self.turn.note_job_with_next(&job);
         self.teach_in(dialect)
     }
 
@@ -219,7 +223,6 @@ impl<'a> Integration<'a> {
         let Some(drawn) = self.await_output(|output| memchr::memmem::find(output, &answer))? else {
             return Ok(None);
         };
-        self.is_hidden = true;
         let end = self.offset + drawn as u64;
         let drawn: Drawn = sending::drawn(self.session, &mut self.turn, self.offset, end)?;
         self.type_in(&inner::second_line(dialect, &self.nonce))?;
@@ -302,20 +305,6 @@ impl<'a> Integration<'a> {
             WaitOutcome::Ended => Err(self.ended()),
             WaitOutcome::TimedOut => Ok(false),
         }
-    }
-
-    /// Restores the terminal, as far as its program still reads: the typed text must not be executed later,
-    /// and its echo must not stay off.
-    fn take_back(&mut self) -> Result<()> {
-        let deadline = Deadline::after(TAKING_BACK);
-        let mut client = RelayClient::open(self.session)?.ok_or_else(|| self.ended())?;
-        if client.press(INTERRUPT)? != Some(true) {
-            client.type_in(&[INTERRUPT], deadline)?;
-        }
-        if self.is_hidden {
-            client.type_in(b" stty echo\r", deadline)?;
-        }
-        Ok(())
     }
 }
 

@@ -76,8 +76,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inner::Inner;
-use prompt::{await_prompt, replaced, too_late};
+use prompt::{await_prompt, replaced};
 use question::QuestionWatch;
 use resume::AnswerEchoes;
 
@@ -92,7 +91,7 @@ use crate::{
             Diagnosis, Parts, PromptState, RelayClient, Snapshot, TerminalState, WaitOutcome,
             job::{Handed, Job, OutputReport, Progress, Stage, Trouble},
         },
-        shell::{self, Beginning, CommandDelivery, DeliveredBy, Dialect, MarkParser, ShellCommand},
+        shell::{self, CommandDelivery, Dialect, MarkParser, ShellCommand},
     },
     sys::{
         deadline::Deadline,
@@ -111,8 +110,6 @@ const STOPPED: RangeInclusive<u8> = 128 + 19..=128 + 22;
 /// bash's exit code for a faulty text.
 const UNFINISHED: u8 = 2;
 
-/// How long a shell at its prompt may take to read what is typed.
-const READING: Duration = Duration::from_secs(5);
 /// How long we wait for it when all else is done: the answer is there already.
 const LAST_PROMPT: Duration = Duration::from_secs(3);
 /// How long a session that has reached a limit may take to end: processes that SIGTERM does not end are
@@ -234,10 +231,8 @@ struct Run<'a> {
     level: usize,
     // Its output comes from another terminal.
     is_remote: bool,
-    // `None`: it is the session's own shell.
-    inner: Option<Inner>,
-    // How far the relay knows that it has been delivered.
-    handed: (Handed, u64),
+    // How long the log was when it was delivered.
+    place: u64,
     // Up to where in the log earlier calls have printed its output.
     printed_before: u64,
     // Up to where the relay knows that it has been printed.
@@ -302,7 +297,7 @@ enum Outcome {
 }
 
 impl<'a> Run<'a> {
-    /// Waits until the shell is there for us, and types the command.
+    /// Waits until the shell is there for us, and has the relay deliver the command.
     fn begin(
         session: &'a SessionDir,
         sessions: &Path,
@@ -310,7 +305,6 @@ impl<'a> Run<'a> {
         wishes: RunOptions,
         mut signals: Signals,
     ) -> Result<Run<'a>> {
-        let log = session.log()?;
         let mut turn = RelayClient::open(session)?.ok_or_else(|| session.ended())?;
         if !session.is_interactive()? && turn.snapshot(Parts::NONE)?.is_none_or(|place| place.level == 0) {
             return Err(not_a_shell(session)?);
@@ -329,23 +323,27 @@ impl<'a> Run<'a> {
         // From here on the relay knows that there is a command, whatever happens to this call.
         turn.note_job_with_next(&Job::default());
         turn.note_text_with_next(command);
-        let place =
-            await_prompt(session, wishes, &mut turn, &mut signals).inspect_err(|_| turn.note_told())?;
-        let (offset, last) = (place.offset, place.seq.unwrap_or_default());
-        let levels = session.levels()?;
-        let handover = session.hand_over(sessions, &log, command, &place, &levels)?;
-        let secrets = levels.iter().map(|level| level.secret.clone());
-        let marks = MarkParser::new(secrets, offset);
-        let level = place.level;
-        let is_remote = level > 0 && is_remote(&mut turn, offset)?;
-        let mut run = Run::new(session, wishes, signals, turn, log, marks, handover);
-        run.is_nothing = shell::is_nothing(command);
-        (run.level, run.is_remote) = (level, is_remote);
-        (run.progress.seq, run.seen) = (last.saturating_add(1), offset);
-        run.inner = Inner::of(&levels, &place, command);
-        let handed = run.hand_over();
-        handed.inspect_err(|_| run.relay.note_told())?;
-        Ok(run)
+        loop {
+            let place =
+                await_prompt(session, wishes, &mut turn, &mut signals).inspect_err(|_| turn.note_told())?;
+            let (log, levels) = (session.log()?, session.levels()?);
+            let handover = session.hand_over(sessions, &log, command, &place, &levels)?;
+            let is_remote = place.level > 0 && is_remote(&mut turn, place.offset)?;
+            let marks = MarkParser::new(levels.iter().map(|level| level.secret.clone()), place.offset);
+            let mut run = Run::new(session, wishes, signals, turn, log, marks, handover);
+            run.is_nothing = shell::is_nothing(command);
+            (run.level, run.is_remote) = (place.level, is_remote);
+            run.progress.seq = place.seq.unwrap_or_default().saturating_add(1);
+            (run.seen, run.place) = (place.offset, place.offset);
+            let job = run.job(Handed::Queued, place.offset);
+            let delivered = run.relay.deliver(&job, &run.handover.keys, place.offset);
+            match delivered.inspect_err(|_| run.relay.note_told())? {
+                Some(true) => return Ok(run),
+                // Something was typed meanwhile: an interrupt, say.
+                Some(false) => (turn, signals) = (run.relay, run.signals),
+                None => return Err(session.ended()),
+            }
+        }
     }
 
     /// The data with which another call can resume it: our progress, at that offset of the log.
@@ -359,16 +357,10 @@ impl<'a> Run<'a> {
             lines,
             beginning,
             typed: 0,
-            by_key: by == DeliveredBy::Key,
+            by,
             is_remote: self.is_remote,
             is_nothing: self.is_nothing,
         }
-    }
-
-    fn note_with_next(&mut self, handed: Handed, place: u64) {
-        self.handed = (handed, place);
-        let job = self.job(handed, place);
-        self.relay.note_job_with_next(&job);
     }
 
     /// For a command of the session's own shell.
@@ -389,8 +381,7 @@ impl<'a> Run<'a> {
             is_nothing: false,
             level: 0,
             is_remote: false,
-            inner: None,
-            handed: (Handed::Queued, 0),
+            place: 0,
             printed_before: 0,
             confirmed: 0,
             is_left: false,
@@ -410,65 +401,6 @@ impl<'a> Run<'a> {
             unread: None,
             has_told_stall: false,
         }
-    }
-
-    /// Types what hands the command over.
-    fn hand_over(&mut self) -> Result<()> {
-        let CommandDelivery { by, beginning, .. } = self.handover;
-        let place = self.seen;
-        // Then nothing shows the typed text, nor that it ends.
-        let is_hidden = by == DeliveredBy::Line
-            && beginning == Beginning::Line
-            && self.relay.modes()?.is_some_and(|modes| modes.secret);
-        self.hide_line()?;
-        // With the input, and so known if that is.
-        self.note_with_next(
-            match by {
-                DeliveredBy::Key => Handed::Whole,
-                DeliveredBy::DrawnLine | DeliveredBy::Text => Handed::InPart,
-                DeliveredBy::Line if is_hidden => Handed::Printed,
-                DeliveredBy::Line => Handed::Next,
-            },
-            place,
-        );
-        self.type_in(&self.handover.keys.clone())?;
-        if by == DeliveredBy::DrawnLine {
-            let drawn = if self.inner.is_some() { self.await_echo()? } else { self.await_drawn()? };
-            if self.wishes.deadline.has_passed() {
-                self.relay.interrupt()?;
-                return Err(too_late(self.session, self.wishes, "its shell does not read"));
-            }
-            let before = self.printer.log.bytes(drawn.saturating_sub(1), drawn).trying("read the output")?;
-            // It fills its row, and the editor has gone on in the next.
-            let is_drawn = before == b"\n" && drawn > self.seen;
-            self.note_with_next(if is_drawn { Handed::Printed } else { Handed::Next }, drawn);
-            self.type_in(b"\r")?;
-        }
-        Ok(())
-    }
-
-    fn type_in(&mut self, keys: &[u8]) -> Result<()> {
-        let until = Deadline::after(READING).min(self.wishes.deadline);
-        let typed =
-            self.relay.type_and_follow(keys, self.seen, until)?.ok_or_else(|| self.session.ended())?;
-        if typed.count == keys.len() as u64 && !self.relay.has_stopped() {
-            return Ok(());
-        }
-        if self.wishes.deadline.has_passed() {
-            return Err(too_late(self.session, self.wishes, "its shell does not read"));
-        }
-        let diagnosis = Diagnosis::gather(self.session, READING);
-        let handle = self.session.handle();
-        let message =
-            format!("cannot run a command in session '{handle}': its shell does not read {diagnosis}");
-        Err(Failure::failed(message).with_evidence(diagnosis.evidence()))
-    }
-
-    /// Waits until the shell has drawn the typed text; returns the log's length then.
-    fn await_drawn(&mut self) -> Result<u64> {
-        let until = Deadline::after(READING).min(self.wishes.deadline);
-        let drawn = self.relay.await_view(Parts::INPUT, until, |now| Ok(now.input.reads.is_some()))?;
-        Ok(drawn.ok_or_else(|| self.session.ended())?.offset)
     }
 
     fn streams(&self) -> bool {

@@ -3,16 +3,19 @@
 use std::{ops::Range, time::Duration};
 
 use super::fields::Fields;
-use crate::{session::shell::Beginning, worded::worded};
+use crate::{
+    session::shell::{Beginning, DeliveredBy},
+    worded::worded,
+};
 
 worded! {
-    /// How far the call has come with it, and so how another goes on.
+    /// How far it has been delivered, and so how a call goes on.
     #[derive(Default)]
     pub(crate) enum Handed {
         /// Nothing has been typed.
         #[default]
         Queued = "queued",
-        /// A part of the text to type.
+        /// It is being typed, and the shell does not have it yet.
         InPart = "in-part",
         /// All of it. The shell will report that it takes the command, and so the number of its completion.
         Whole = "whole",
@@ -24,6 +27,10 @@ worded! {
         Asked = "asked",
         /// Typed by `ask`, too, but it may be running already; no call claims its completion.
         Foreign = "foreign",
+        /// No command, but lines of `integrate`: if its call leaves, its shell is to be as it was.
+        Integration = "integration",
+        /// All of these lines have been typed, so its shell will report.
+        Integrated = "integrated",
     }
 }
 
@@ -42,8 +49,7 @@ pub(crate) struct Job {
     pub(crate) beginning: Beginning,
     /// The number of bytes that had been typed when the last call stopped watching the command.
     pub(crate) typed: u64,
-    /// It was delivered by a key.
-    pub(crate) by_key: bool,
+    pub(crate) by: DeliveredBy,
     /// The output comes from another terminal.
     pub(crate) is_remote: bool,
     /// The command is nothing but blank lines and comments.
@@ -67,12 +73,19 @@ worded! {
     }
 }
 
+/// How long a shell at its prompt may take to read what is typed, or to draw it.
+pub(crate) const READING: Duration = Duration::from_secs(5);
+
 /// How long a command may go on after its first interrupt.
 pub(crate) const STUBBORN: Duration = Duration::from_secs(3);
 
 worded! {
     /// Why nothing more will be known of a command.
     pub(crate) enum Trouble {
+        /// It could not be typed, because its shell does not read.
+        Untyped = "untyped",
+        /// An interrupt came while it was typed, and has discarded it.
+        Cut = "cut",
         /// The shell has not taken it.
         PassedOver = "passed-over",
         /// It was interrupted before the shell took it.
@@ -215,7 +228,7 @@ impl Job {
         fields.number("lines", &mut self.lines)?;
         fields.word("beginning", &mut self.beginning, Beginning::word, Beginning::parse)?;
         fields.number("typed", &mut self.typed)?;
-        fields.flag("by-key", &mut self.by_key);
+        fields.word("by", &mut self.by, DeliveredBy::word, DeliveredBy::parse)?;
         fields.flag("remote", &mut self.is_remote);
         fields.flag("nothing", &mut self.is_nothing);
         Some(())

@@ -51,8 +51,10 @@ pub(crate) enum RelayRequest {
     Level { secret: String, dialect: Dialect },
     /// Print the mark, with this secret, that what follows is not to be seen.
     Hide { secret: String },
-    /// I hand a command over, and have come so far with it.
+    /// This is my command; or I have come so far with it.
     Job(Job),
+    /// Deliver it by the keys that come after this line. If it is typed as a text, that is in a file of the session.
+    Deliver { length: u64 },
     /// This is, or goes on, the text of that command.
     Text { bytes: Vec<u8> },
     /// The source of the text that I type.
@@ -127,6 +129,7 @@ impl RelayRequest {
             RelayRequest::Typing { parts, typed } => format!("typing {} {typed}\n", parts.encode()),
             RelayRequest::Seen { offset } => format!("seen {offset}\n"),
             RelayRequest::Job(job) => job.encode(),
+            RelayRequest::Deliver { length } => format!("deliver {length}\n"),
             RelayRequest::Text { bytes } => format!("text {}\n", hex(bytes)),
             RelayRequest::Source(source) => format!("source {}\n", source.word()),
             RelayRequest::Told => "told\n".to_owned(),
@@ -186,6 +189,7 @@ impl RelayRequest {
             ["seen", offset] => RelayRequest::Seen { offset: offset.parse().ok()? },
             ["text", bytes] => RelayRequest::Text { bytes: parse_hex(bytes)? },
             ["source", word] => RelayRequest::Source(InputSource::parse(word)?),
+            ["deliver", length] => RelayRequest::Deliver { length: length.parse().ok()? },
             ["told"] => RelayRequest::Told,
             ["attach"] => RelayRequest::Attach,
             ["progress"] => RelayRequest::Progress,
@@ -251,6 +255,8 @@ pub(crate) enum Response {
     Job(Box<Job>),
     /// There is none.
     NoJob,
+    /// The shell is not at the prompt any more at which the command was to be delivered.
+    Stale,
     /// You have exclusive access to the session; others had it when you asked. And the prompt at which the
     /// last call that reported one typed its text.
     Turn {
@@ -288,6 +294,7 @@ impl Response {
             Response::Noted => "noted\n".to_owned(),
             Response::Job(job) => job.encode(),
             Response::NoJob => "no-job\n".to_owned(),
+            Response::Stale => "stale\n".to_owned(),
             Response::Turn { queued, asked } => {
                 let asked = asked.map(|Asked { pid, prompt }| format!(" {pid} {prompt:016x}"));
                 let when = if *queued { "queued" } else { "at-once" };
@@ -333,6 +340,7 @@ impl Response {
             ["ended", code] => Response::Ended { code: Some(code.parse().ok()?) },
             ["noted"] => Response::Noted,
             ["no-job"] => Response::NoJob,
+            ["stale"] => Response::Stale,
             ["turn", when] => Response::Turn { queued: when == "queued", asked: None },
             ["turn", when, asked] => {
                 let (pid, prompt) = asked.split_once(' ')?;
@@ -402,6 +410,7 @@ mod tests {
             RelayRequest::Asked(Asked { pid: 7, prompt: 0x1f }),
             RelayRequest::Typing { parts: Parts::PROGRAM, typed: 9 },
             RelayRequest::Job(Job::default()),
+            RelayRequest::Deliver { length: 7 },
             RelayRequest::Text { bytes: b"ls -l\n\xff".into() },
             RelayRequest::Source(InputSource::Attached),
             RelayRequest::Job(made_up_job()),
@@ -543,6 +552,7 @@ mod tests {
             Response::Noted,
             Response::Job(Box::new(made_up_job())),
             Response::NoJob,
+            Response::Stale,
             Response::Turn { queued: false, asked: None },
             Response::Turn { queued: true, asked: Some(Asked { pid: 7, prompt: u64::MAX }) },
             Response::Unknown,

@@ -23,15 +23,10 @@ pub(crate) const REPEAT: Duration = Duration::from_millis(200);
 
 /// The part of the log, up to `end`, that draws a line which was typed when the log had the length `offset`.
 pub(crate) fn drawn(session: &SessionDir, client: &mut RelayClient, offset: u64, end: u64) -> Result<Drawn> {
-    /// Prompts are shorter.
-    const LONGEST: u64 = 16 * 1024;
     let size = client.snapshot(Parts::NONE)?.and_then(|now| now.size).ok_or_else(|| session.ended())?;
     let log = session.log()?;
-    let start = offset.saturating_sub(LONGEST);
-    let bytes = log.bytes(start, end).trying("read the output")?;
-    let (before, echo) = bytes.split_at((offset - start) as usize);
-    let row = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
-    Ok(Drawn::of(size, &before[row..], echo))
+    let row = log.row_before(offset).trying("read the output")?;
+    Ok(Drawn::of(size, &row, &log.bytes(offset, end).trying("read the output")?))
 }
 
 /// Types all of it, and returns the number of bytes. The limit is the session's patience; `timeout` is for

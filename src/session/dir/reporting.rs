@@ -11,7 +11,7 @@ use crate::{
         client::{Snapshot, input_history::InputHistory},
         dir::{LONGEST_WORD, RUN, RUN_TEXT, ReportingShell, SessionDir, SessionSpec},
         screen_cache,
-        shell::{CommandDelivery, Dialect, EchoFilter, ShellCommand, Task},
+        shell::{CommandDelivery, DeliveredBy, Dialect, EchoFilter, ShellCommand, Task, inner},
     },
     sys::random,
 };
@@ -41,10 +41,22 @@ impl SessionDir {
         levels: &[ReportingShell],
     ) -> Result<CommandDelivery> {
         let (last, lines) = (place.seq.unwrap_or_default(), place.lines);
-        if let Some(dialect) = levels.get(place.level).and_then(|level| level.dialect) {
-            return Ok(CommandDelivery::inner(dialect, command));
-        }
         let folder = sessions.join(self.handle.as_str());
+        let text = folder.join(RUN_TEXT);
+        let store_text = |delivery: &CommandDelivery| match &delivery.text {
+            Some(text) => self.folder.exchange(RUN_TEXT, text),
+            None => Ok(()),
+        };
+        if let Some((dialect, secret)) =
+            levels.get(place.level).and_then(|level| Some((level.dialect?, &level.secret)))
+        {
+            let mut delivery = CommandDelivery::inner(dialect, command);
+            if delivery.by == DeliveredBy::Text {
+                delivery.text = Some(inner::text(secret, last.saturating_add(1), command));
+                self.trying(store_text(&delivery), "record a command")?;
+            }
+            return Ok(delivery);
+        }
         let shell = ShellCommand::parse(&self.command()?).ok_or_else(|| self.ended())?;
         // readline clears the row of its prompt, and the shell does not know the other text in it. To run the
         // command is worth more than that text.
@@ -58,18 +70,20 @@ impl SessionDir {
             let secret = &levels.first().ok_or(io::ErrorKind::NotFound)?.secret;
             let id = random::hex::<8>()?;
             let rcfile = folder.join(shell.dialect.startup_file());
-            let text = folder.join(RUN_TEXT);
             let task = Task { secret, last, id: &id, rcfile: &rcfile, text: &text, command, beside: &beside };
             let handover = CommandDelivery::new(shell.dialect, &task, lines);
-            if let Some(text) = &handover.text {
-                self.folder.exchange(RUN_TEXT, text)?;
-            }
+            store_text(&handover)?;
             if let Some(script) = &handover.script {
                 self.folder.exchange_over(RUN, script)?;
             }
             Ok(handover)
         };
         self.trying(prepared(), "record a command")
+    }
+
+    /// The part of the row before this offset of the log, as far as it can be read.
+    pub(crate) fn row_before(&self, offset: u64) -> Vec<u8> {
+        self.log().and_then(|log| self.trying(log.row_before(offset), "read the output")).unwrap_or_default()
     }
 
     /// Does a prompt of its shell end at this offset of the log? A prompt that the shell has drawn without

@@ -32,9 +32,12 @@ pub(crate) fn first_line(dialect: Dialect, nonce: &str) -> Vec<u8> {
     .into_bytes()
 }
 
+/// How its answer begins.
+pub(crate) const ANSWER: &[u8] = b"\x1b]133;Q;";
+
 /// The answer that the shell prints to this line.
 pub(crate) fn first_answer(nonce: &str) -> Vec<u8> {
-    format!("\x1b]133;Q;{nonce}\x07").into_bytes()
+    [ANSWER, nonce.as_bytes(), b"\x07"].concat()
 }
 
 /// Was it typed to a fish? That has another `read`, which shows a prompt. On another machine, nothing shows
@@ -101,13 +104,18 @@ pub(crate) fn script(dialect: Dialect, secret: &str, nonce: &str, drawn: &Drawn)
     lines(script.as_bytes())
 }
 
-/// The hidden text typed then: the text to show in place of the line that was `drawn`, and the text, for the
-/// command of this number.
-pub(crate) fn text(secret: &str, seq: u64, drawn: &Drawn, command: &[u8]) -> Vec<u8> {
-    let mut shown = drawn.clearing_line() + &hidden_up_to_here(secret);
+/// The hidden text typed for a command of this number, behind [`clearing`]: the rest of the text to show in place of
+/// the line, and the text.
+pub(crate) fn text(secret: &str, seq: u64, command: &[u8]) -> Vec<u8> {
+    let mut shown = hidden_up_to_here(secret);
     shown += &as_typed(command);
     shown += &format!("\n\x1b]133;S;nbs={secret}.{seq}\x07");
     [lines(shown.as_bytes()), lines(command)].concat()
+}
+
+/// What comes first: it clears the line that was `drawn`.
+pub(crate) fn clearing(drawn: &Drawn) -> Vec<u8> {
+    escaped(drawn.clearing_line().as_bytes()).into_bytes()
 }
 
 fn hidden_up_to_here(secret: &str) -> String {
@@ -164,14 +172,20 @@ fn push_escaped(out: &mut Vec<u8>, byte: u8) {
     }
 }
 
+/// Is all of this line to be seen in its echo? Line editors print it in pieces, with sequences between, and parts
+/// of it again.
+pub(crate) fn shows(echo: &[u8], line: &[u8]) -> bool {
+    let echo = text::stripped(echo);
+    let mut echo = echo.iter();
+    line.iter().filter(|byte| !byte.is_ascii_whitespace()).all(|byte| echo.any(|shown| shown == byte))
+}
+
 /// The position of a drawn line on the terminal, and of its end.
 pub(crate) struct Drawn {
     /// How many rows the cursor is below the one where the typing began.
     rows: usize,
     /// In which column that was, from 1.
     col: usize,
-    /// Its visible text, without spaces.
-    text: String,
 }
 
 impl Drawn {
@@ -179,19 +193,13 @@ impl Drawn {
     /// shell's own editor or the terminal.
     pub(crate) fn of(size: Size, before: &[u8], echo: &[u8]) -> Drawn {
         /// All our lines have fewer rows.
-        const ROWS: u16 = 200;
-        let mut screen = Screen::showing(size.cols, ROWS, before);
+        const ROWS: usize = 200;
+        let newlines = memchr::memchr_iter(b'\n', echo).count();
+        let rows = 2 + newlines + (before.len() + echo.len()) / usize::from(size.cols.max(1));
+        let mut screen = Screen::showing(size.cols, rows.min(ROWS) as u16, before);
         let (row, col) = screen.cursor();
         screen.feed(echo);
-        let shown: String = screen.lines(0).concat();
-        let text = shown.chars().filter(|character| !character.is_whitespace()).collect();
-        Drawn { rows: screen.cursor().0.saturating_sub(row), col, text }
-    }
-
-    /// Is all of this line to be seen?
-    pub(crate) fn shows(&self, line: &[u8]) -> bool {
-        let line = String::from_utf8_lossy(line);
-        self.text.contains(&line.chars().filter(|character| !character.is_whitespace()).collect::<String>())
+        Drawn { rows: screen.cursor().0.saturating_sub(row), col }
     }
 
     /// The sequence that clears the rows, and places the cursor at the start of the first.

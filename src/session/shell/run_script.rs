@@ -9,7 +9,10 @@
 
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
-use crate::session::shell::{Beginning, Dialect};
+use crate::{
+    session::shell::{Beginning, Dialect},
+    worded::worded,
+};
 
 /// Has the shell take the command, and execute it.
 pub(crate) const TAKE: &[u8] = b"\x1b[25;8~";
@@ -57,17 +60,20 @@ pub(crate) struct Task<'a> {
     pub(crate) beside: &'a str,
 }
 
-/// The way in which the shell gets a command.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DeliveredBy {
-    /// A key, upon which it reports that it takes the command, which is not typed.
-    Key,
-    /// A line, typed with its end.
-    Line,
-    /// A line whose end is typed once its text is drawn.
-    DrawnLine,
-    /// A text, typed once the shell reports that it reads it.
-    Text,
+worded! {
+    /// The way in which the shell gets a command.
+    #[derive(Default)]
+    pub(crate) enum DeliveredBy {
+        /// A key, upon which it reports that it takes the command, which is not typed.
+        #[default]
+        Key = "key",
+        /// A line, typed with its end.
+        Line = "line",
+        /// A line whose end is typed once its text is drawn.
+        DrawnLine = "drawn-line",
+        /// A text, in a file of the session, typed once the shell reports that it reads it.
+        Text = "text",
+    }
 }
 
 /// How it is handed over.
@@ -79,7 +85,7 @@ pub(crate) struct CommandDelivery {
     /// How many lines the shell is given.
     pub(crate) lines: usize,
     pub(crate) beginning: Beginning,
-    /// The contents of the command's file, if it is used, and of the script.
+    /// The contents of the file with the command, or with what is typed for it, if that is used, and of the script.
     pub(crate) text: Option<Vec<u8>>,
     pub(crate) script: Option<Vec<u8>>,
 }
@@ -89,15 +95,18 @@ impl CommandDelivery {
         CommandDelivery { dialect, by, keys: keys.to_owned(), lines: 1, beginning, text: None, script: None }
     }
 
-    /// By its key; for a command that was left, too, which can so be delivered again.
+    /// For a command that is delivered already.
+    pub(crate) fn again_by(dialect: Dialect, by: DeliveredBy, beginning: Beginning) -> CommandDelivery {
+        match by {
+            DeliveredBy::Key => CommandDelivery::by_key(dialect, beginning),
+            by => CommandDelivery::of(dialect, by, beginning, b""),
+        }
+    }
+
+    /// By its key, so that it can be delivered again.
     pub(crate) fn by_key(dialect: Dialect, beginning: Beginning) -> CommandDelivery {
         let key = if dialect == Dialect::Fish { LOOK } else { TAKE };
         CommandDelivery::of(dialect, DeliveredBy::Key, beginning, key)
-    }
-
-    /// For a command that was typed and left.
-    pub(crate) fn typed(dialect: Dialect, beginning: Beginning) -> CommandDelivery {
-        CommandDelivery::of(dialect, DeliveredBy::Line, beginning, b"")
     }
 
     /// `lines`: the shell has no line editor, and is typed to as by people.
@@ -132,7 +141,7 @@ impl CommandDelivery {
         }
     }
 
-    /// To a shell inside the session's own, which finds no file of ours.
+    /// To a shell inside the session's own, which finds no file of ours. A text is still to be made.
     pub(crate) fn inner(dialect: Dialect, command: &[u8]) -> CommandDelivery {
         let line = trimmed(command);
         // fish keeps an unfinished command in its editor, and reports neither that nor an empty line.
@@ -271,7 +280,7 @@ fn quoted_bytes(bytes: &[u8]) -> String {
     word
 }
 
-/// The keys that make the shell read `run`'s text; they end the line, too.
+/// The keys that make the shell read a text; they end the line, too.
 fn reading(dialect: Dialect) -> &'static [u8] {
     match dialect {
         // Fish may draw some text typed before an interrupt only behind the next prompt.

@@ -42,7 +42,8 @@ impl Run<'_> {
         };
         if self.unread.is_none() && self.progress.stage == Stage::Running {
             self.confirmed = printed;
-            self.note_with_next(Handed::Printed, printed);
+            let job = self.job(Handed::Printed, printed);
+            self.relay.note_job_with_next(&job);
         }
     }
 

@@ -31,12 +31,11 @@ impl<'a> Run<'a> {
                 session.handle()
             ))
         })?;
-        let deliver = if job.by_key { CommandDelivery::by_key } else { CommandDelivery::typed };
-        let handover = deliver(session.dialect(job.level)?, job.beginning);
+        let handover = CommandDelivery::again_by(session.dialect(job.level)?, job.by, job.beginning);
         let marks = MarkParser::new(session.secrets()?, job.place);
         let mut run = Run::new(session, wishes, signals, turn, log, marks, handover);
         (run.level, run.is_remote, run.is_nothing) = (job.level, job.is_remote, job.is_nothing);
-        run.handed = (job.handed, job.place);
+        run.place = job.place;
         if !run.relay.look_at_output()? {
             return Err(session.ended());
         }

@@ -5,8 +5,8 @@ use crate::{
     outcome::{Result, Trying},
     relay::command_tracker::{CommandTracker, Stretch},
     session::{
-        client::job::{Handed, OutputReport, Progress},
-        shell::{Dialect, MarkParser, MarkStripper},
+        client::job::{Handed, OutputReport, Progress, Stage},
+        shell::{DeliveredBy, Dialect, MarkParser, MarkStripper},
     },
 };
 
@@ -19,7 +19,12 @@ impl Run<'_> {
         if end <= self.seen || old.is_done() {
             return Ok(());
         }
-        let (handed, place) = if has_begun { (Handed::Printed, old.start) } else { self.handed };
+        let (handed, place) = match (old.stage, self.handover.by) {
+            _ if has_begun => (Handed::Printed, old.start),
+            (Stage::Typed, DeliveredBy::Key) => (Handed::Whole, self.place),
+            (_, DeliveredBy::Text) => (Handed::InPart, self.place),
+            _ => (Handed::Next, self.place.max(old.start)),
+        };
         // The relay's last report may have come in the middle of a mark.
         let from = if has_begun { place.max(self.seen.saturating_sub(MarkStripper::LONGEST)) } else { place };
         let bytes = log.bytes(from, end).trying("read the output")?;

@@ -6,7 +6,7 @@ use crate::{
     outcome::{Failure, Result},
     session::client::{
         Diagnosis, Parts, Snapshot, WaitOutcome,
-        job::{STUBBORN, Trouble},
+        job::{READING, STUBBORN, Trouble},
     },
     sys::deadline::Deadline,
 };
@@ -56,7 +56,6 @@ impl Run<'_> {
             if over {
                 self.follow_unreported()?;
             }
-            self.hand_text_over()?;
             if let Some(outcome) = self.look_for_outer() {
                 return Ok(outcome);
             }
@@ -116,6 +115,14 @@ impl Run<'_> {
     /// The result if nothing more will be known of the command.
     fn outcome_of(&mut self, trouble: Trouble) -> Result<Outcome> {
         let why = match trouble {
+            Trouble::Untyped => return Err(self.untyped()),
+            Trouble::Cut => {
+                let handle = self.session.handle();
+                return Err(Failure::failed(format!(
+                    "cannot run a command in session '{handle}': it was interrupted while it was typed; it was \
+                     never executed"
+                )));
+            }
             Trouble::PassedOver => return Err(self.passed_over()),
             Trouble::Unfinished => {
                 self.await_shell()?;
@@ -148,6 +155,15 @@ impl Run<'_> {
             cli::warn("nbs-ts", &format!("session '{}': {why}", self.session.handle()));
         }
         stall.is_some()
+    }
+
+    /// The error if the command could not be typed.
+    fn untyped(&self) -> Failure {
+        let diagnosis = Diagnosis::gather(self.session, READING);
+        let handle = self.session.handle();
+        let message =
+            format!("cannot run a command in session '{handle}': its shell does not read {diagnosis}");
+        Failure::failed(message).with_evidence(diagnosis.evidence())
     }
 
     /// The error if the shell has not taken the command. The rest of our line must not be there for the next call.
