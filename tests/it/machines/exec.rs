@@ -82,7 +82,7 @@ cat {home}/got
 #[test]
 fn a_signal_goes_there_and_all_processes_of_a_program_end_with_it() {
     let there = Elsewhere::new();
-    let trap = "trap 'echo got it; exit 9' TERM; echo ready; while :; do sleep 0.01; done";
+    let trap = "trap 'echo got it; exit 9' TERM; echo ready; sleep 1000 & wait";
     let mut call = start(there.scratch.command(links().join("nbs-ts")).args(["exec", "box", trap]));
     eventually("the program", || runs(&there, "sleep"));
     // As soon as it has said so, the trap is set.
