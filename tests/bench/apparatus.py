@@ -110,13 +110,14 @@ class Server:
 
 
 class Line:
-    """A line to a port of this machine, with a round trip of so many milliseconds more.
+    """A line to a port of this machine, with a round trip of so many milliseconds more, that passes on so many bytes
+    a second each way.
 
-    By threads of our own, for not every kernel has netem; 0 is the port itself."""
+    By threads of our own, for not every kernel has netem; without either it is the port itself."""
 
-    def __init__(self, port, milliseconds):
-        self.port, self.to, self.delay = port, port, milliseconds / 2e3
-        if milliseconds:
+    def __init__(self, port, milliseconds=0, rate=None):
+        self.port, self.to, self.delay, self.rate = port, port, milliseconds / 2e3, rate
+        if milliseconds or rate:
             self.listener = socket.create_server(("127.0.0.1", 0))
             self.port = self.listener.getsockname()[1]
             threading.Thread(target=self.accept, daemon=True).start()
@@ -132,12 +133,15 @@ class Line:
                 threading.Thread(target=self.give, args=(other, under_way), daemon=True).start()
 
     def take(self, one, under_way):
-        data = True
+        data, free = True, 0
         while data:
             try:
                 data = one.recv(1 << 16)
             except OSError:
                 data = b""
+            if self.rate:
+                free = max(free, time.monotonic()) + len(data) / self.rate
+                time.sleep(max(0, free - time.monotonic()))
             under_way.put((time.monotonic() + self.delay, data))
 
     def give(self, other, under_way):

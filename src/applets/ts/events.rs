@@ -34,7 +34,7 @@ use crate::{
     feed::{Feed, FeedEvent, FeedNews},
     json::Object,
     outcome::{Failure, Result, Trying},
-    session::{self, Activity, ActivityView, Events, Handle, Name, Notice, Report, StateDir},
+    session::{self, Activity, ActivityView, Events, Handle, Name, Notice, Report, StateDir, by_time},
     sorted::{Map, Set},
     sys::{
         clock::unix_seconds,
@@ -100,10 +100,11 @@ impl Teller {
                 self.told.insert(handle);
             }
         }
-        notices.sort_by_key(|notice| notice.ended);
         let wanted =
             |notice: &&Notice| self.pattern.as_ref().is_none_or(|pattern| notice.is_named_like(pattern));
-        cli::print(notices.iter().filter(wanted).map(Notice::line).collect::<String>())
+        let lines = notices.iter().filter(wanted);
+        let lines = lines.map(|notice| (notice.ended.unwrap_or_default(), notice.line().to_owned()));
+        cli::print(by_time(lines.collect(), usize::MAX))
     }
 
     /// Watches first and looks second, so that nothing comes between.

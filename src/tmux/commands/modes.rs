@@ -200,7 +200,7 @@ pub(super) fn list_keys(_: &Caller, turn: &mut Turn, call: &Call) -> Result<()> 
             return Err(Failure::failed(format!("unknown key: {name}")));
         }
     }
-    all.sort_by_cached_key(|key| (key.scope.clone(), order(&key.name)));
+    setting::sort(&mut all, &|key| (key.scope.clone(), order(&key.name)));
     all.iter_mut().for_each(|key| key.name = words::shown(&key.name));
     let widest = |part: &dyn Fn(&Setting) -> usize| all.iter().map(part).max().unwrap_or(0);
     let (tables, keys) = (widest(&|key| key.scope.len() - 1), widest(&|key| key.name.chars().count()));

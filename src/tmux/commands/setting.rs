@@ -60,6 +60,11 @@ fn items(turn: &Turn, scope: &str, name: &str) -> Vec<Setting> {
     items
 }
 
+/// By these keys, of which each is computed more than once.
+pub(super) fn sort(items: &mut [Setting], key: &dyn Fn(&Setting) -> (String, u64)) {
+    items.sort_by_key(key);
+}
+
 fn index_of(item: &Setting) -> u32 {
     let (_, index) = options::parsed(&item.name).unwrap_or_default();
     index.and_then(|index| index.parse().ok()).unwrap_or(0)
@@ -69,7 +74,7 @@ fn index_of(item: &Setting) -> u32 {
 fn set_items(turn: &mut Turn, scope: &str, name: &str, mut items: Vec<Setting>) {
     turn.state.options.keep(&|setting| setting.scope != scope || stem(&setting.name) != name);
     items.keep(&|item| item.value.is_some());
-    items.sort_by_key(index_of);
+    sort(&mut items, &|item| (String::new(), u64::from(index_of(item))));
     if items.is_empty() {
         items.push(Setting::new(scope, name, None));
     }

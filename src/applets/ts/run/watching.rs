@@ -115,13 +115,13 @@ impl Run<'_> {
     /// The result if nothing more will be known of the command.
     fn outcome_of(&mut self, trouble: Trouble) -> Result<Outcome> {
         let why = match trouble {
-            Trouble::Untyped => return Err(self.untyped()),
+            Trouble::Untyped => {
+                let diagnosis = Diagnosis::gather(self.session, READING);
+                let failure = self.not_run(&format!("its shell does not read {diagnosis}"));
+                return Err(failure.with_evidence(diagnosis.evidence()));
+            }
             Trouble::Cut => {
-                let handle = self.session.handle();
-                return Err(Failure::failed(format!(
-                    "cannot run a command in session '{handle}': it was interrupted while it was typed; it was \
-                     never executed"
-                )));
+                return Err(self.not_run("it was interrupted while it was typed; it was never executed"));
             }
             Trouble::PassedOver => return Err(self.passed_over()),
             Trouble::Unfinished => {
@@ -157,23 +157,17 @@ impl Run<'_> {
         stall.is_some()
     }
 
-    /// The error if the command could not be typed.
-    fn untyped(&self) -> Failure {
-        let diagnosis = Diagnosis::gather(self.session, READING);
-        let handle = self.session.handle();
-        let message =
-            format!("cannot run a command in session '{handle}': its shell does not read {diagnosis}");
-        Failure::failed(message).with_evidence(diagnosis.evidence())
+    fn not_run(&self, why: &str) -> Failure {
+        Failure::failed(format!("cannot run a command in session '{}': {why}", self.session.handle()))
     }
 
     /// The error if the shell has not taken the command. The rest of our line must not be there for the next call.
     fn passed_over(&mut self) -> Failure {
-        let handle = self.session.handle();
-        let why = Failure::failed(format!(
-            "cannot run a command in session '{handle}': its shell did not accept it; possible causes are \
-             key bindings, 'stty', a question of a command or of its prompt, readonly variables (PS0, \
-             PROMPT_COMMAND), or functions, aliases or 'enable -n' that take builtins or names of ours away"
-        ));
+        let why = self.not_run(
+            "its shell did not accept it; possible causes are key bindings, 'stty', a question of a command or \
+             of its prompt, readonly variables (PS0, PROMPT_COMMAND), or functions, aliases or 'enable -n' that \
+             take builtins or names of ours away",
+        );
         // If it cannot be sent, the next call finds out.
         if self.relay.interrupt().is_ok() {
             let _ = self.await_shell();
