@@ -18,7 +18,10 @@ use crate::{
             protocol::Response,
             snapshot::Reads,
         },
-        shell::{Beginning, DeliveredBy, inner},
+        shell::{
+            Beginning, DeliveredBy,
+            inner::{self, Drawn},
+        },
     },
     sys::pty::Size,
 };
@@ -125,7 +128,8 @@ impl Relay {
     fn clearing(&self, since: u64, reads: u64) -> Vec<u8> {
         let size = self.master.size().unwrap_or(Size { cols: self.size.cols, rows: self.size.rows });
         let echo = self.recorder.log(since..reads.min(since.saturating_add(LONGEST_ECHO)));
-        inner::clearing(&inner::Drawn::of(size, &self.session.row_before(since), &echo))
+        let before = self.recorder.log(since.saturating_sub(Drawn::BEFORE)..since);
+        inner::clearing(&Drawn::of(size, &before, &echo))
     }
 
     /// Has the shell drawn the line that is typed, so that it waits for the end of it?

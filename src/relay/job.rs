@@ -141,9 +141,21 @@ impl Jobs {
         entry.note_handed(job.handed, job.place);
     }
 
+    fn of(&self, owner: ClientId) -> Option<&Entry> {
+        self.all.iter().find(|entry| entry.owner == Some(owner))
+    }
+
+    fn of_mut(&mut self, owner: ClientId) -> Option<&mut Entry> {
+        self.all.iter_mut().find(|entry| entry.owner == Some(owner))
+    }
+
+    fn delivered_entry(&mut self) -> Option<&mut Entry> {
+        self.all.iter_mut().find(|entry| entry.is_delivered)
+    }
+
     /// This call's command, as it has described it.
     pub(crate) fn job(&self, owner: ClientId) -> Option<Job> {
-        self.all.iter().find(|entry| entry.owner == Some(owner)).map(|entry| entry.job)
+        self.of(owner).map(|entry| entry.job)
     }
 
     /// This call's command is being delivered, and no other, until [`Jobs::end_delivery`], even if the call leaves.
@@ -166,7 +178,7 @@ impl Jobs {
 
     /// Why this call's command could not be delivered.
     pub(crate) fn trouble(&self, owner: ClientId) -> Option<Trouble> {
-        self.all.iter().find(|entry| entry.owner == Some(owner))?.trouble
+        self.of(owner)?.trouble
     }
 
     /// An interrupt has discarded what was typed and not read. Does a shell read a text, of which it lacks the rest now?
@@ -181,19 +193,19 @@ impl Jobs {
 
     /// Has an interrupt kept the shell from reading this call's command?
     pub(crate) fn is_cut(&self, owner: ClientId) -> bool {
-        self.all.iter().any(|entry| entry.owner == Some(owner) && entry.is_cut)
+        self.of(owner).is_some_and(|entry| entry.is_cut)
     }
 
     /// This call has typed all lines that integrate its shell.
     pub(crate) fn note_integrated(&mut self, owner: ClientId) {
-        for entry in self.all.iter_mut().filter(|entry| entry.owner == Some(owner)) {
+        if let Some(entry) = self.of_mut(owner) {
             entry.job.handed = Handed::Integrated;
         }
     }
 
     /// It has come so far.
     pub(crate) fn note_delivered(&mut self, handed: Handed, place: u64) {
-        if let Some(entry) = self.all.iter_mut().find(|entry| entry.is_delivered) {
+        if let Some(entry) = self.delivered_entry() {
             (entry.job.handed, entry.job.place) = (handed, place);
             entry.note_handed(handed, place);
         }
@@ -201,7 +213,7 @@ impl Jobs {
 
     /// Nothing more of it is typed, and so many bytes have been, which are no answer to it.
     pub(crate) fn end_delivery(&mut self, end: DeliveryEnd, typed: u64) {
-        if let Some(entry) = self.all.iter_mut().find(|entry| entry.is_delivered) {
+        if let Some(entry) = self.delivered_entry() {
             (entry.is_delivered, entry.job.typed) = (false, typed);
             match end {
                 DeliveryEnd::Whole => {}
@@ -245,16 +257,16 @@ impl Jobs {
     }
 
     fn tracker(&self, owner: ClientId) -> Option<&CommandTracker> {
-        self.all.iter().find(|entry| entry.owner == Some(owner))?.tracker.as_ref()
+        self.of(owner)?.tracker.as_ref()
     }
 
     fn tracker_mut(&mut self, owner: ClientId) -> Option<&mut CommandTracker> {
-        self.all.iter_mut().find(|entry| entry.owner == Some(owner))?.tracker.as_mut()
+        self.of_mut(owner)?.tracker.as_mut()
     }
 
     /// This is, or goes on, the command of this call.
     pub(crate) fn note_text(&mut self, owner: ClientId, text: &[u8]) {
-        if let Some(entry) = self.all.iter_mut().find(|entry| entry.owner == Some(owner)) {
+        if let Some(entry) = self.of_mut(owner) {
             let room = LONGEST_TEXT.saturating_sub(entry.text.len());
             entry.text.extend_from_slice(&text[..text.len().min(room)]);
         }

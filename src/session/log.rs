@@ -114,14 +114,6 @@ impl OutputLog {
         Ok(bytes)
     }
 
-    /// The part of a row before this offset. Prompts are shorter than what is looked at.
-    pub(crate) fn row_before(&self, offset: u64) -> io::Result<Vec<u8>> {
-        let mut row = self.bytes(offset.saturating_sub(16 * 1024), offset)?;
-        let start = memchr::memrchr(b'\n', &row).map_or(0, |newline| newline + 1);
-        row.drain(..start);
-        Ok(row)
-    }
-
     /// The offset at which the last `count` lines before `end` begin. A newline at the very end ends the last
     /// line; it does not begin another. 0 if there are fewer lines (left).
     pub(crate) fn start_of_last_lines(&self, count: u64, end: u64) -> io::Result<u64> {

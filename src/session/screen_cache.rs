@@ -272,7 +272,7 @@ impl ScreenCache {
 pub(crate) fn beside_prompt(session: &SessionDir, log: &OutputLog, offset: u64) -> Result<String> {
     let tail = log.bytes(offset.saturating_sub(LONG_ENOUGH), offset).trying(what(session))?;
     // We do not find the beginning of a longer prompt.
-    let Some(at) = memmem::rfind(&tail, PROMPT) else { return Ok(String::new()) };
+    let Some(at) = memmem::find_iter(&tail, PROMPT).last() else { return Ok(String::new()) };
     let (before, prompt) = tail.split_at(at);
     let line = memchr::memrchr(b'\n', before).map_or(before, |end| &before[end..]);
     if text::stripped(line).iter().all(|byte| byte.is_ascii_control()) {

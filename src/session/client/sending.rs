@@ -1,6 +1,6 @@
 //! Typing into a session, to the end or until it has taken too long.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use regex_lite::Regex;
 
@@ -25,8 +25,8 @@ pub(crate) const REPEAT: Duration = Duration::from_millis(200);
 pub(crate) fn drawn(session: &SessionDir, client: &mut RelayClient, offset: u64, end: u64) -> Result<Drawn> {
     let size = client.snapshot(Parts::NONE)?.and_then(|now| now.size).ok_or_else(|| session.ended())?;
     let log = session.log()?;
-    let row = log.row_before(offset).trying("read the output")?;
-    Ok(Drawn::of(size, &row, &log.bytes(offset, end).trying("read the output")?))
+    let bytes = |range: Range<u64>| log.bytes(range.start, range.end).trying("read the output");
+    Ok(Drawn::of(size, &bytes(offset.saturating_sub(Drawn::BEFORE)..offset)?, &bytes(offset..end)?))
 }
 
 /// Types all of it, and returns the number of bytes. The limit is the session's patience; `timeout` is for

@@ -81,11 +81,6 @@ impl SessionDir {
         self.trying(prepared(), "record a command")
     }
 
-    /// The part of the row before this offset of the log, as far as it can be read.
-    pub(crate) fn row_before(&self, offset: u64) -> Vec<u8> {
-        self.log().and_then(|log| self.trying(log.row_before(offset), "read the output")).unwrap_or_default()
-    }
-
     /// Does a prompt of its shell end at this offset of the log? A prompt that the shell has drawn without
     /// reporting it, with the mark of an older one (and in capital letters under `stty olcuc`), counts, too.
     pub(crate) fn ends_with_prompt(&self, offset: u64) -> Result<bool> {

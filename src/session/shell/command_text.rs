@@ -117,7 +117,7 @@ fn remove_right_prompt(line: &mut String, own: usize, room: usize) {
 /// The position at which the line has been entered: the shell prints the rest. And whether such a shell may
 /// have a prompt at the right.
 fn entered(drawn: &[u8]) -> (usize, bool) {
-    let left = memmem::rfind(drawn, LEAVES_EDITOR);
+    let left = memmem::find_iter(drawn, LEAVES_EDITOR).last();
     let cut = left.unwrap_or(drawn.len());
     let newline = memrchr(b'\n', &drawn[..cut]);
     let (end, may_have_more) = match newline {

@@ -189,11 +189,15 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    /// `before` is the beginning of the row in which it was typed, and `echo` the output since then, by the
-    /// shell's own editor or the terminal.
+    /// How much of the output is looked at before the line: prompts are shorter.
+    pub(crate) const BEFORE: u64 = 16 * 1024;
+
+    /// `before` is the output before it was typed, and `echo` that since then, by the shell's own editor or the
+    /// terminal.
     pub(crate) fn of(size: Size, before: &[u8], echo: &[u8]) -> Drawn {
         /// All our lines have fewer rows.
         const ROWS: usize = 200;
+        let before = &before[memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1)..];
         let newlines = memchr::memchr_iter(b'\n', echo).count();
         let rows = 2 + newlines + (before.len() + echo.len()) / usize::from(size.cols.max(1));
         let mut screen = Screen::showing(size.cols, rows.min(ROWS) as u16, before);
@@ -258,6 +262,7 @@ mod tests {
             ("\x1b[1m$ \x1b[m", " 0123456789abcdefgh\r\n", 2, 3),
             ("$ ", " 0123456789abcdefg\r\n", 1, 3),
             ("", "", 0, 1),
+            ("0123456789abcdefghi\r\n$ ", " ls\r\n", 1, 3),
         ] {
             let drawn = Drawn::of(size, before.as_bytes(), echo.as_bytes());
             assert_eq!((drawn.rows, drawn.col), (rows, col), "{echo}");

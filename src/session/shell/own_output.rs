@@ -28,7 +28,8 @@ worded! {
 pub(crate) fn fish_prompt(output: &[u8]) -> usize {
     /// Shows a missing newline; it is followed by blanks to the end of the row.
     const BEGINNING: &str = "\x1b[2m\u{23ce}";
-    let at = memmem::rfind(output, BEGINNING.as_bytes()).filter(|at| !output[*at..].contains(&b'\n'));
+    let at =
+        memmem::find_iter(output, BEGINNING.as_bytes()).last().filter(|at| !output[*at..].contains(&b'\n'));
     at.map_or(0, |at| output.len() - at)
 }
 
@@ -50,7 +51,7 @@ const PASTE_OFF: &[u8] = b"\x1b[?2004l";
 /// How much of the end of the present output may be the prompt of a line editor.
 pub(crate) fn unreported_prompt(bytes: &[u8]) -> usize {
     let held = (1..PASTE_ON.len()).rev().find(|length| bytes.ends_with(&PASTE_ON[..*length])).unwrap_or(0);
-    match memmem::rfind(bytes, PASTE_ON) {
+    match memmem::find_iter(bytes, PASTE_ON).last() {
         Some(at) if memmem::find(&bytes[at..], PASTE_OFF).is_none() => bytes.len() - at,
         _ => held,
     }
@@ -83,7 +84,8 @@ pub(crate) fn own_end(output: &[u8], complete: bool) -> usize {
 /// The length of a prompt without marks at the end of this output: the editor enables bracketed paste before the
 /// prompt, or else the prompt has its own line.
 pub(crate) fn unmarked_prompt(output: &[u8]) -> usize {
-    let at = memmem::rfind(output, PASTE_ON)
+    let at = memmem::find_iter(output, PASTE_ON)
+        .last()
         .or_else(|| memrchr(b'\n', output).map(|newline| newline + 1))
         .unwrap_or(0);
     output.len() - at
