@@ -200,14 +200,16 @@ pub(crate) struct Relay {
     interactive: bool,
     // The wait of a call for a shell that is free, and how often the session had changed at the last look.
     prompt_wait: Option<(ClientId, PromptWait, u64)>,
-    // An interrupt was still to be processed when it was found to be free.
-    was_interrupted: bool,
+    // When one was found to be free: was an interrupt still to be processed, and how much had been typed?
+    found_free: (bool, u64),
     // The watch over the command that a call has delivered, and how long the log was at its last look.
     command_watch: Option<(ClientId, CommandWatch, u64)>,
     // What is typed to deliver a command, and the text for it that a nested shell reads.
     delivery: Option<(Delivery, Option<File>)>,
     // The lines of an `integrate` that has left are being taken back.
     take_back: Option<TakeBack>,
+    // Until when a shell may begin to read a text that has been interrupted.
+    strays: Deadline,
     phase: Phase,
     /// The cgroup that limits its processes, if there is one.
     cgroup: Option<Cgroup>,
@@ -273,10 +275,11 @@ impl Relay {
             looked: Input::default(),
             interactive: start.interactive,
             prompt_wait: None,
-            was_interrupted: false,
+            found_free: (false, 0),
             command_watch: None,
             delivery: None,
             take_back: None,
+            strays: Deadline::after(Duration::ZERO),
             phase: Phase::Running,
             cgroup: None,
             is_kept: start.is_kept,
@@ -426,7 +429,7 @@ impl Relay {
         let linger = if self.may_finish() { self.phase.deadline() } else { Deadline::NEVER };
         let keyboard = self.keyboard.deadline(types, Instant::now());
         let changes = self.recorder.changes();
-        let prompt = self.prompt_wait.as_ref();
+        let prompt = self.prompt_wait.as_ref().filter(|_| self.take_back.is_none());
         let prompt = prompt.map_or(Deadline::NEVER, |(_, wait, seen)| wait.deadline(*seen != changes));
         let command = self.command_watch.as_ref();
         let command = command.map_or(Deadline::NEVER, |(_, watch, seen)| {

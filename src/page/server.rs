@@ -399,12 +399,13 @@ impl<'a> Server<'a> {
 
     /// Drops ended sessions beyond the newest.
     fn leave_out_old(&mut self) {
-        let mut ends: Vec<_> = self.tiles.iter().filter(|tile| !tile.is_alive()).map(Tile::ended).collect();
+        let end = |tile: &Tile| tile.ended().unwrap_or_default().as_micros() as u64;
+        let mut ends: Vec<_> = self.tiles.iter().filter(|tile| !tile.is_alive()).map(end).collect();
         let mut surplus = ends.len().saturating_sub(MOST_DEAD);
         ends.sort_unstable();
         let Some(last) = surplus.checked_sub(1).map(|last| ends[last]) else { return };
         self.tiles.retain(|tile| {
-            let is_old = surplus > 0 && !tile.is_alive() && tile.ended() <= last;
+            let is_old = surplus > 0 && !tile.is_alive() && end(tile) <= last;
             surplus -= usize::from(is_old);
             !is_old
         });

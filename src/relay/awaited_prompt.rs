@@ -19,6 +19,10 @@ use crate::{
 impl Relay {
     /// Looks at the shell, if it is time to, for the call that waits for it, and answers the call if it can.
     pub(super) fn await_shell(&mut self) {
+        // What is taken back is not for the next call's command.
+        if self.take_back.is_some() {
+            return;
+        }
         let before = self.prompt_wait.take();
         let Some((id, until)) = self.clients.awaits_shell() else { return };
         let (mut wait, seen) = match before {
@@ -46,7 +50,7 @@ impl Relay {
         match verdict {
             None => self.prompt_wait = Some((id, wait, changes)),
             Some(verdict) => {
-                self.was_interrupted = self.recorder.meaning().is_interrupted();
+                self.found_free = (self.recorder.meaning().is_interrupted(), self.journal.total());
                 let now = self.snapshot_of(verdict);
                 self.clients.respond(id, &Response::Snapshot(Box::new(now)));
             }

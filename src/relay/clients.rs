@@ -688,8 +688,7 @@ impl Clients {
         *left -= count as u64;
         *done += count as u64;
         let (left, count) = (*left, *done);
-        let has_integrated = left == 0 && client.integrates && client.types_last;
-        client.integrates &= !has_integrated;
+        let has_integrated = left == 0 && client.integrates && std::mem::take(&mut client.types_last);
         if left == 0 {
             self.typists.pop_front();
             self.patience = Deadline::after(TYPIST_TIMEOUT);

@@ -14,7 +14,7 @@ use crate::{
         RUN_TEXT,
         client::{
             INTERRUPT, PromptState,
-            job::{Handed, Job, Trouble},
+            job::{Handed, Job, STUBBORN, Trouble},
             protocol::Response,
             snapshot::Reads,
         },
@@ -23,7 +23,7 @@ use crate::{
             inner::{self, Drawn},
         },
     },
-    sys::pty::Size,
+    sys::{deadline::Deadline, pty::Size},
 };
 
 /// How much of a text is typed at once.
@@ -40,8 +40,11 @@ impl Relay {
         if self.clients.turn() != Some(id) {
             return refused("another call has the session");
         }
+        // Others may have typed since its shell was found to be free.
         let is_there = self.recorder.meaning().level() == (job.level, Some(job.last));
-        if !is_there || self.recorder.meaning().is_interrupted() && !self.was_interrupted {
+        let (was_interrupted, typed) = self.found_free;
+        let is_interrupted = self.recorder.meaning().is_interrupted() && !was_interrupted;
+        if !is_there || is_interrupted || typed != self.journal.total() {
             return Response::Stale;
         }
         let text = match job.by {
@@ -154,8 +157,11 @@ impl Relay {
         if self.delivery.as_ref().is_some_and(|(delivery, _)| delivery.has_begun()) {
             self.interrupt_delivery(Trouble::Cut);
         }
-        if self.recorder.jobs_mut().note_discarded() && self.take_back.is_none() {
-            self.take_back = Some(TakeBack::after_interrupt(self.recorder.output_bytes()));
+        let level = self.recorder.meaning().level().0;
+        if self.recorder.jobs_mut().note_discarded(level) {
+            self.strays = Deadline::after(STUBBORN);
+            let length = self.recorder.output_bytes();
+            self.take_back.get_or_insert_with(|| TakeBack::after_interrupt(length));
         }
     }
 
@@ -167,8 +173,12 @@ impl Relay {
 
     /// The call whose command may be being delivered has it interrupted.
     pub(super) fn interrupt_delivery_of(&mut self, id: ClientId) {
-        if self.recorder.jobs().deliverer() == Some(id) {
-            self.interrupt_delivery(Trouble::Interrupted);
+        if self.recorder.jobs().deliverer() != Some(id) {
+            return;
+        }
+        match self.delivery.as_ref().is_some_and(|(delivery, _)| delivery.is_read()) {
+            true => self.cut_delivery(),
+            false => self.drop_delivery(Trouble::Interrupted),
         }
     }
 
@@ -192,9 +202,9 @@ impl Relay {
     /// A shell may read a text that is not typed any more: the interrupt came too early for it.
     pub(super) fn end_stray_reading(&mut self) {
         let Some(since) = self.recorder.meaning_mut().take_reading() else { return };
-        if self.take_back.is_none() && self.delivery.as_ref().is_none_or(|(delivery, _)| !delivery.is_read())
-        {
-            self.take_back = Some(TakeBack::new(since, false));
+        let is_stray = self.delivery.as_ref().is_none_or(|(delivery, _)| !delivery.is_read());
+        if is_stray && !self.strays.has_passed() {
+            self.take_back.get_or_insert_with(|| TakeBack::new(since, false));
         }
     }
 

@@ -64,6 +64,14 @@ impl Entry {
         self.tracker.as_ref().filter(|_| is_calls)?.number()
     }
 
+    /// An interrupt has come: its shell has not all of it.
+    fn note_cut(&mut self) {
+        self.is_cut = true;
+        if self.owner.is_none() {
+            self.lost = Some(Lost::Untyped);
+        }
+    }
+
     fn has_begun(&self) -> bool {
         self.tracker.as_ref().is_some_and(|tracker| tracker.progress().has_begun())
     }
@@ -181,19 +189,22 @@ impl Jobs {
         self.of(owner)?.trouble
     }
 
-    /// An interrupt has discarded what was typed and not read. Does a shell read a text, of which it lacks the rest now?
-    pub(crate) fn note_discarded(&mut self) -> bool {
+    /// An interrupt has discarded what was typed and not read. Does the shell of this level read a text, of which it
+    /// lacks the rest now?
+    pub(crate) fn note_discarded(&mut self, level: usize) -> bool {
         let reads = |entry: &&mut Entry| {
             let has_line = entry.job.by == DeliveredBy::Text && entry.number().is_some();
-            has_line && !entry.ended && !entry.has_begun()
+            let progress = entry.tracker.as_ref().map(CommandTracker::progress).unwrap_or_default();
+            let is_over = entry.ended || progress.outer.is_some() || progress.has_begun();
+            has_line && entry.job.level == level && !is_over
         };
         let entry = self.all.iter_mut().rev().find(reads);
-        entry.map(|entry| entry.is_cut = true).is_some()
+        entry.map(Entry::note_cut).is_some()
     }
 
-    /// Has an interrupt kept the shell from reading this call's command?
+    /// May an interrupt have kept a shell of this machine from reading this call's command?
     pub(crate) fn is_cut(&self, owner: ClientId) -> bool {
-        self.of(owner).is_some_and(|entry| entry.is_cut)
+        self.of(owner).is_some_and(|entry| entry.is_cut && !entry.job.is_remote)
     }
 
     /// This call has typed all lines that integrate its shell.
@@ -217,7 +228,7 @@ impl Jobs {
             (entry.is_delivered, entry.job.typed) = (false, typed);
             match end {
                 DeliveryEnd::Whole => {}
-                DeliveryEnd::Cut => entry.is_cut = true,
+                DeliveryEnd::Cut => entry.note_cut(),
                 DeliveryEnd::Lost(why) => (entry.trouble, entry.lost) = (Some(why), Some(Lost::Untyped)),
             }
         }

@@ -20,6 +20,7 @@ pub(crate) const ECHO: &[u8] = b" stty echo\r";
 
 pub(crate) struct TakeBack {
     since: u64,
+    is_whole: bool,
     is_interrupted: bool,
     has_answered: bool,
     again: Deadline,
@@ -57,6 +58,7 @@ impl TakeBack {
     pub(crate) fn new(since: u64, is_whole: bool) -> TakeBack {
         TakeBack {
             since,
+            is_whole,
             is_interrupted: false,
             has_answered: is_whole,
             again: Deadline::after(if is_whole { REPORT } else { ANSWER }),
@@ -92,8 +94,9 @@ impl TakeBack {
             return Next::Done;
         }
         let has_come = seen.answers && !self.has_answered;
-        // Even then bash may lose an interrupt.
-        let is_due = self.again.has_passed() && (seen.is_hidden || !self.is_interrupted);
+        // Even then bash may lose an interrupt. A shell that has been given all lines may have gone on.
+        let is_first = !self.is_interrupted && !self.is_whole;
+        let is_due = self.again.has_passed() && (seen.is_hidden || is_first);
         if !seen.is_busy && (has_come || is_due) {
             self.has_answered |= seen.answers;
             self.is_interrupted = true;
@@ -102,7 +105,8 @@ impl TakeBack {
         }
         // Of a shell on another machine nothing more is seen.
         let is_over = seen.reads || self.has_answered && self.again.has_passed();
-        if self.is_interrupted && is_over && !seen.is_hidden { Next::Done } else { Next::Wait }
+        let is_done = self.is_interrupted && is_over || self.is_whole && self.again.has_passed();
+        if is_done && !seen.is_hidden && !seen.is_busy { Next::Done } else { Next::Wait }
     }
 }
 
@@ -124,7 +128,7 @@ mod tests {
         // Is the time for an interrupt over, what is seen, and what is done?
         type Look = (bool, Seen, Next);
         let at_prompt = Seen { is_at_prompt: true, ..ECHOES };
-        let cases: [(bool, &[Look]); 8] = [
+        let cases: [(bool, &[Look]); 9] = [
             (
                 false,
                 &[
@@ -145,6 +149,7 @@ mod tests {
             // All of it is typed.
             (true, &[(false, HIDDEN, Next::Wait), (false, at_prompt, Next::Done)]),
             (true, &[(true, HIDDEN, ECHOED), (false, ECHOES, Next::Done)]),
+            (true, &[(false, NOTHING, Next::Wait), (true, NOTHING, Next::Done)]),
         ];
         for (is_whole, looks) in cases {
             let mut take_back = TakeBack::new(5, is_whole);

@@ -312,6 +312,7 @@ impl RelayClient {
                 Received::Response(Response::Snapshot(now)) => return Ok((waited, Some(*now))),
                 // News that were on their way when we asked for it.
                 Received::Response(Response::Output(_) | Response::Changed { .. }) => continue,
+                Received::Response(Response::Ended { .. }) => return Err(session.ended()),
                 Received::Response(_) => return Err(self.misunderstood()),
                 Received::End => return Err(session.ended()),
                 Received::Nothing if !look.has_passed() => return Ok((waited, None)),

@@ -105,6 +105,7 @@ impl<'a> Integration<'a> {
     fn finish(mut self) -> Result<(Dialect, bool)> {
         let Some(dialect) = self.await_shell()? else { return Ok((self.reporting()?, false)) };
         if let Some(dialect) = self.teach(dialect)? {
+            self.turn.note_told();
             return Ok((dialect, true));
         }
         let diagnosis = Diagnosis::gather(self.session, self.timeout);

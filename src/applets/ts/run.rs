@@ -326,9 +326,13 @@ impl<'a> Run<'a> {
         loop {
             let place =
                 await_prompt(session, wishes, &mut turn, &mut signals).inspect_err(|_| turn.note_told())?;
-            let (log, levels) = (session.log()?, session.levels()?);
-            let handover = session.hand_over(sessions, &log, command, &place, &levels)?;
-            let is_remote = place.level > 0 && is_remote(&mut turn, place.offset)?;
+            let prepared = session.log().and_then(|log| {
+                let levels = session.levels()?;
+                let handover = session.hand_over(sessions, &log, command, &place, &levels)?;
+                let is_remote = place.level > 0 && is_remote(&mut turn, place.offset)?;
+                Ok((log, levels, handover, is_remote))
+            });
+            let (log, levels, handover, is_remote) = prepared.inspect_err(|_| turn.note_told())?;
             let marks = MarkParser::new(levels.iter().map(|level| level.secret.clone()), place.offset);
             let mut run = Run::new(session, wishes, signals, turn, log, marks, handover);
             run.is_nothing = shell::is_nothing(command);
