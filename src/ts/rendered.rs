@@ -39,7 +39,7 @@ pub(crate) fn feed(
     let resized = resized.map(|(from, size)| (*from..*from, Some(*size)));
     let cuts = cuts.iter().filter(|cut| cut.start < range.end && cut.end >= range.start);
     let mut stops: Vec<_> = cuts.map(|cut| (cut.clone(), None)).chain(resized).collect();
-    stops.sort_by_key(|(stop, _)| stop.start);
+    stops.sort_unstable_by_key(|(stop, _)| stop.start);
     let (mut at, mut lost) = (range.start, 0);
     for (stop, size) in stops.into_iter().chain(iter::once((range.end..range.end, None))) {
         let mut pieces = log.pieces(at, stop.start.max(at));

@@ -153,7 +153,8 @@ fn the_page_serves_a_process_that_nobody_may_look_into_unless_it_may_be_confined
     };
     for _ in 0..3 {
         assert_eq!(ask("seen"), "HTTP/1.1 200 OK\n");
-        assert_eq!(ask("hidden"), "HTTP/1.1 200 OK\n");
+        // It takes a look at all processes during which none starts or ends.
+        eventually("the page", || ask("hidden") == "HTTP/1.1 200 OK\n");
         assert!(ask_confined("hidden").starts_with("HTTP/1.1 403 "));
     }
     assert!(ask_confined("seen").starts_with("HTTP/1.1 403 "));
@@ -166,5 +167,5 @@ fn the_page_serves_a_process_that_nobody_may_look_into_unless_it_may_be_confined
     assert_eq!(ask("seen"), "HTTP/1.1 200 OK\n");
     confined.kill().unwrap();
     confined.wait().unwrap();
-    assert_eq!(ask("hidden"), "HTTP/1.1 200 OK\n");
+    eventually("the page", || ask("hidden") == "HTTP/1.1 200 OK\n");
 }
