@@ -194,7 +194,13 @@ impl RelayClient {
         if !self.write(&[line.as_bytes(), keys, then.as_bytes()].concat())? {
             return Ok(None);
         }
-        match self.receive_answer()? {
+        // It usually answers at once: to look at the relay, for how long it may take, takes longer.
+        let answer = match self.receive(Deadline::after(TYPED_AT_ONCE))? {
+            Received::Response(response) => Some(response),
+            Received::End => None,
+            Received::Nothing => self.receive_answer()?,
+        };
+        match answer {
             Some(Response::Noted) => {
                 self.following = Some(Follows::Output);
                 Ok(Some(true))

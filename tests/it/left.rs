@@ -104,7 +104,8 @@ fn an_interrupt_in_the_middle_of_a_text_leaves_a_nested_shell_at_its_prompt() {
                 1 => signal("-TERM", &call.pid().to_string()),
                 // Another call goes on with it, and interrupts it.
                 _ => {
-                    kill(call);
+                    signal("-KILL", &call.pid().to_string());
+                    call.finish();
                     scratch.ts(&["run", "--resume", "--timeout=1ms", &handle]);
                     scratch.ts(&["run", &handle, "echo after"]).code(0).stdout("after\n").silent();
                     continue;
